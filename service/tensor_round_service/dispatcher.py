@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
+from http import HTTPMethod
 from time import perf_counter
 
 from .auth.api_keys import CREDENTIALS
@@ -40,9 +41,7 @@ from .routes.table import Table
 #: Methods without a body, for which a trailing slash of the path is ignored.
 _WITHOUT_A_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
 #: The methods that are a value of ``http.request.method``; others are ``_OTHER``.
-_METHODS = frozenset(
-    ["CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"]
-)
+_METHODS: frozenset[str] = frozenset(HTTPMethod)
 
 
 class Dispatcher:
@@ -95,17 +94,16 @@ class Dispatcher:
                     check_origin(head, self._listed_origins)
                 job = Job(self._memory, request)
                 response = await respond_by_asgi(self._framework, request, job, CREDENTIALS)
-        except (ClientDisconnected, MalformedRequest) as error:
-            _end_without_response(span, error)
-            raise
-        except Exception as error:  # every error becomes a response
-            traceparent = traceparent_of(head)
+        except BaseException as error:
+            is_gone = isinstance(error, (ClientDisconnected, MalformedRequest))
+            # Every other error becomes a response, unless the drain timeout has passed.
+            if is_gone or not isinstance(error, Exception):
+                if span is not None:
+                    span.end({}, type(error).__qualname__)
+                raise
             response = self._refusals.response_to(
-                *(head.path, error, traceparent, request_id[1].decode())
+                *(head.path, error, traceparent_of(head), request_id[1].decode())
             )
-        except BaseException as error:  # the drain timeout has passed
-            _end_without_response(span, error)
-            raise
         if route is None and all(name != CACHE_CONTROL for name, _ in response.headers):
             # Tensor routes need no field: caches do not store responses to POST by themselves
             # (RFC 9111, section 3).
@@ -216,11 +214,6 @@ def _serialized(response: Response) -> tuple[Response, bytes]:
     nbytes = sum(map(len, response.parts))
     head = head_bytes(response, nbytes, b"", close=True)
     return response, b"".join((head, *response.parts))
-
-
-def _end_without_response(span: Span | None, error: BaseException) -> None:
-    if span is not None:
-        span.end({}, type(error).__qualname__)
 
 
 def _end_span(span: Span, request: Request, response: Response) -> None:

@@ -88,16 +88,12 @@ class _JobSpans:
         context = set_span_in_context(request.span, Context())
         for name, start, end in zip(PHASES, times, times[1:], strict=False):
             request.tracer.start_span(name, context, start_time=start).end(end)
-        request.span.set_attributes({**_job_attributes(job)})
+        attributes: dict[str, str | int] = {"tensor_round.backend": job.executed_by}
+        if job.call is not None:  # it is None for /compare
+            attributes["tensor_round.dialect"], attributes["tensor_round.dtype"] = job.labels
+            attributes["tensor_round.rounding"] = job.call.rounding.value
+            attributes["tensor_round.element_count"] = job.call.input.element_count
+        request.span.set_attributes(attributes)
         if self._ends is not None:
-            attributes, failure = self._ends
-            request.end(attributes, failure if job.is_sent else ClientDisconnected.__qualname__)
-
-
-def _job_attributes(job: Job) -> Attributes:
-    attributes: dict[str, str | int] = {"tensor_round.backend": job.executed_by}
-    if job.call is not None:  # it is None for /compare
-        attributes["tensor_round.dialect"], attributes["tensor_round.dtype"] = job.labels
-        attributes["tensor_round.rounding"] = job.call.rounding.value
-        attributes["tensor_round.element_count"] = job.call.input.element_count
-    return attributes
+            ends, failure = self._ends
+            request.end(ends, failure if job.is_sent else ClientDisconnected.__qualname__)

@@ -94,7 +94,7 @@ def test_nothing_else_does(
         assert secret not in str(answer)
 
 
-def test_expired_and_unknown_are_told_the_same(app: FastAPI) -> None:
+def test_expired_and_unknown_keys_get_the_same_response(app: FastAPI) -> None:
     answers = [
         ask(app, "GET", "/operators", [("X-API-Key", key), ("X-Request-ID", "1")])
         for key in (EXPIRED, "unknown")

@@ -58,7 +58,7 @@ def test_the_callers_error_state_does_not_reach_in(backend: Backend) -> None:
     every(check, ("float16", "float32", "float64"), ROUNDINGS)
 
 
-def test_the_backend_gives_what_the_specifications_say(backend: Backend) -> None:
+def test_examples_of_the_specifications_are_met(backend: Backend) -> None:
     def check(case: tuple[str, str]) -> None:
         name, dtype = case
         example = NUMBERS[name]

@@ -67,7 +67,7 @@ def test_any_nesting_is_taken_where_it_may_be() -> None:
         ([[0], 1], (2,), (0,), "must be a number, .* got an array"),
     ],
 )
-def test_the_first_array_that_is_not_nested_as_the_shape_is_told(
+def test_fault_names_the_first_array_not_nested_as_the_shape(
     data: Any, shape: tuple[int, ...], loc: tuple[int, ...], why: str
 ) -> None:
     with pytest.raises(InvalidDescriptor, match=why) as refused:
@@ -78,7 +78,7 @@ def test_the_first_array_that_is_not_nested_as_the_shape_is_told(
 
 @pytest.mark.parametrize("any_nesting", [False, True])
 @pytest.mark.parametrize("data", [[], [1], [[1], [2]], [1, 2, 3, 4]])
-def test_a_wrong_count_is_told_with_both(data: Any, any_nesting: bool) -> None:
+def test_wrong_count_names_both_counts(data: Any, any_nesting: bool) -> None:
     count = len(data)
     with pytest.raises(PayloadSizeMismatch, match=rf"has {count} elements, .* \[3\] has 3"):
         flat(data, (3,), any_nesting)
@@ -148,7 +148,7 @@ def test_rows_as_the_shape_says_take_a_pause_each_and_no_other_call() -> None:
     assert calls["call"] < len(pauses) + 100
 
 
-def test_a_pause_follows_each_65_536_values_whose_types_are_looked_at() -> None:
+def test_a_pause_follows_the_types_of_each_65_536_values() -> None:
     pauses: list[None] = []
     values = [1] * (3 << 16)
     assert nesting.types([*values, "a"], lambda: pauses.append(None)) == {int, str}

@@ -9,7 +9,6 @@ from decimal import Context, Decimal
 from fractions import Fraction
 from functools import cache
 
-import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import example, given
@@ -171,14 +170,6 @@ def test_numbers_beyond_every_format_overflow(name: str) -> None:
     texts = ["1e999999999", "9" * 5000, "1e309"]
     assert patterns(texts, name) == [OVERFLOW[name]] * 3
     assert patterns(["-" + t for t in texts], name) == [signed(OVERFLOW[name], name)] * 3
-
-
-@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2"])
-def test_8_bits_agree_with_ml_dtypes_where_it_rounds_once(name: str) -> None:
-    """Multiples of 1/8 up to 2^17 have few digits, so that its way through float32 is exact."""
-    values = np.arange(0, 1 << 20, 7) / 8
-    theirs = values.astype(np.float32).astype(getattr(ml_dtypes, name)).view(np.uint8)
-    assert patterns(list(map(repr, values.tolist())), name) == theirs.tolist()
 
 
 def test_more_decimals_than_one_block() -> None:

@@ -100,7 +100,7 @@ def floats(memory: Bytes) -> list[float]:
     return found
 
 
-def test_its_budget_is_half_of_the_limit_or_what_is_given(backend: Backend) -> None:
+def test_budget_is_given_or_half_of_the_limit(backend: Backend) -> None:
     for given, expected in ((None, memory_limit() // 2), (5, 5)):
         engine = Engine(backend, given)
         assert engine.memory.limit_bytes == expected
@@ -143,7 +143,7 @@ def test_an_overlap_leaves_the_rest_to_the_end(engine: Engine, backend: Backend)
     assert np.array_equal(source.view(np.float32), np.rint(values))
 
 
-def test_there_is_no_overlap_on_what_is_small(engine: Engine) -> None:
+def test_small_tensors_have_no_overlap(engine: Engine) -> None:
     job = Job(engine.memory)
     assert engine.overlap(call(), VALUES.copy().view(np.uint8), job) is None
     assert job.overlap is None
@@ -192,7 +192,7 @@ def test_rounding_in_a_device_s_memory(engine: Engine, backend: Backend) -> None
     assert job.executed_by == "device 7"
 
 
-def test_a_device_that_fails_while_it_rounds_is_told_of(engine: Engine, backend: Backend) -> None:
+def test_failure_of_a_device_while_it_rounds_is_reported(engine: Engine, backend: Backend) -> None:
     class Broken(Device):
         def round_resident(self, *values: object) -> str:
             raise RuntimeError("an illegal address")
@@ -203,7 +203,7 @@ def test_a_device_that_fails_while_it_rounds_is_told_of(engine: Engine, backend:
         engine.round_resident(0, call(), buffer, buffer, Job(engine.memory))
 
 
-def test_without_a_device_no_one_is_asked_for_its_memory(engine: Engine, backend: Backend) -> None:
+def test_backend_without_a_device_is_not_asked_for_memory(engine: Engine, backend: Backend) -> None:
     assert asyncio.run(engine.device_memory_info()) == {}
     assert backend.questions == 0
 

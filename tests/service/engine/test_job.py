@@ -90,15 +90,6 @@ def test_call_over_the_whole_budget_is_refused_before_its_first_part(memory: Mem
     assert (memory.in_use, job.other_bytes(), other.other_bytes()) == (LARGE, 2 * MIB, 28 * MIB)
 
 
-def test_call_over_the_whole_budget_is_too_large(memory: Memory) -> None:
-    job = Job(memory)
-    with pytest.raises(TensorTooLarge):
-        job.reserve_first(LARGE + 1)
-    with pytest.raises(TensorTooLarge):
-        job.reserve(LARGE + 1)
-    assert (memory.in_use, job.other_bytes()) == (0, 0)
-
-
 def test_a_refused_rest_leaves_the_first_part_until_the_end(memory: Memory) -> None:
     job, other = Job(memory), Job(memory)
     job.reserve_first(LARGE)

@@ -9,14 +9,11 @@ import numpy as np
 import pytest
 
 from support.cases.backend_calls import WatchedBackend
-from support.devices.host_device import HostDevice
-from support.devices.host_kernels import NO_COMPILER, compiler
 from tensor_round.contract.call import RoundCall
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.layout import Layout
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends.cpu.backend import NumpyBackend
-from tensor_round_service.backends.cuda.backend import CupyBackend
 from tensor_round_service.engine.overlap import Overlap, flat_call, is_worthwhile
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -125,7 +122,7 @@ def test_it_rests_while_others_have_more_than_a_mebibyte(progress: Progress) -> 
 
 
 @pytest.mark.parametrize("pieces", range(4))
-def test_the_rest_is_what_no_piece_has_rounded(progress: Progress, pieces: int) -> None:
+def test_rest_begins_after_the_last_rounded_piece(progress: Progress, pieces: int) -> None:
     for _ in range(pieces):
         progress.overlap.progress(0)
     rest, left = progress.overlap.rest()
@@ -146,7 +143,7 @@ def test_the_time_of_all_pieces_is_measured(progress: Progress) -> None:
     assert seconds[-1] <= time.perf_counter() - began
 
 
-def test_a_failure_ends_the_pieces_and_is_told_at_the_end(progress: Progress) -> None:
+def test_failure_ends_the_pieces_and_is_raised_at_the_end(progress: Progress) -> None:
     def fail(nbytes: int) -> None:
         raise RuntimeError(f"{nbytes} bytes are too many")
 
@@ -160,10 +157,3 @@ def test_a_failure_ends_the_pieces_and_is_told_at_the_end(progress: Progress) ->
     for _ in range(2):
         with pytest.raises(RuntimeError, match=f"{PIECE} bytes"):
             progress.overlap.rest()
-
-
-@pytest.mark.skipif(compiler() is None, reason=NO_COMPILER)
-def test_a_device_is_given_the_whole() -> None:
-    backend = CupyBackend([HostDevice()], NumpyBackend())
-    assert not is_worthwhile(backend, call(layout()))
-    backend.close()

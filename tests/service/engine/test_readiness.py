@@ -101,7 +101,7 @@ def test_a_backend_that_does_not_round_is_not_ready(
     assert backend.calls == (kind is Wrong)  # a lost one is not asked
 
 
-def test_a_stuck_backend_is_told_of_in_time_and_may_recover() -> None:
+def test_stuck_backend_is_reported_in_time_and_may_recover() -> None:
     backend = Stuck()
     ready = Readiness(backend, ProcessLifecycle())
 
@@ -123,7 +123,7 @@ def test_a_stuck_backend_is_told_of_in_time_and_may_recover() -> None:
     asyncio.run(ready.check())
 
 
-def test_draining_is_said_without_asking_the_backend() -> None:
+def test_draining_process_is_not_ready_whatever_its_backend() -> None:
     backend = Backend()
     lifecycle = ProcessLifecycle()
     ready = Readiness(backend, lifecycle)

@@ -305,7 +305,7 @@ def test_closed_threads_take_no_work() -> None:
 
 
 @pytest.mark.parametrize("kind", ["round", "slow"])
-def test_work_of_a_caller_who_goes_is_not_begun(kind: str) -> None:
+def test_work_of_a_lost_caller_is_not_begun(kind: str) -> None:
     works, ends = threading.Event(), threading.Event()
     begun: list[str] = []
 

@@ -56,7 +56,7 @@ async def read(source: AsgiRequest, size: int) -> list[bytes]:
 @pytest.mark.parametrize(
     "pieces", [[b"abcdefgh"], [b"abc", b"defgh"], [b"", b"abcdefg", b"", b"h"], [b"abcdefgh", b""]]
 )
-def test_a_body_fills_what_it_is_read_into(size: int, pieces: list[bytes]) -> None:
+def test_body_fills_its_targets(size: int, pieces: list[bytes]) -> None:
     source = request(*body(*pieces))
     found = asyncio.run(read(source, size))
     assert b"".join(found) == b"abcdefgh"
@@ -64,7 +64,7 @@ def test_a_body_fills_what_it_is_read_into(size: int, pieces: list[bytes]) -> No
     assert (source.received, source.is_at_end) == (8, True)
 
 
-def test_a_message_may_lack_what_has_a_default() -> None:
+def test_message_may_lack_fields_with_defaults() -> None:
     source = request({"type": "http.request"})
     assert asyncio.run(read(source, 4)) == [b""]
 
@@ -216,7 +216,7 @@ def test_new_response_bytes_are_reserved_and_shared_ones_are_not(
     assert owner.reserved == reserved
 
 
-def test_an_application_whose_caller_leaves_ends_and_its_memory_is_given_back() -> None:
+def test_disconnect_ends_the_application_and_frees_its_memory() -> None:
     async def application(scope: Any, receive: Any, send: Any) -> None:
         assert (await receive())["type"] == "http.disconnect"
         await send({"type": "http.response.start", "status": 200, "headers": []})

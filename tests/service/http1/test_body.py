@@ -185,7 +185,7 @@ def test_without_a_target_nothing_is_filled_and_an_empty_one_is_full(body: Body)
 
 @each_body
 @each_surplus
-def test_skipping_drops_what_has_come(body: Body, surplus: bytes) -> None:
+def test_skipping_drops_received_bytes(body: Body, surplus: bytes) -> None:
     whole = receiver(body.length, body.framed + surplus)
     whole.skip()
     assert (whole.is_at_end, bytes(whole.unread)) == (True, surplus)

@@ -88,7 +88,7 @@ async def test_a_head_has_one_limit_from_its_first_byte() -> None:
 
 
 @on_a_loop
-async def test_a_caller_who_leaves_within_a_head_is_counted() -> None:
+async def test_disconnect_within_a_head_is_counted() -> None:
     async with serving() as site, site.peer() as peer:
         await peer.send(b"GET /q HTTP/1.1\r\nHo")
         await peer.state(State.HEAD)
@@ -149,7 +149,7 @@ async def test_a_request_that_never_waits_makes_no_task_and_keeps_the_connection
 
 
 @on_a_loop
-async def test_a_working_route_has_no_limit_and_what_follows_waits() -> None:
+async def test_working_route_has_no_limit_and_later_requests_wait() -> None:
     gate = Gate()
     async with serving(gate) as site, site.peer() as peer:
         give(peer.connection, asked(length=2) + b"a")

@@ -143,7 +143,7 @@ async def test_disconnect_frees_the_memory_of_the_body() -> None:
 
 
 @on_a_loop
-async def test_a_route_may_free_what_it_has_received() -> None:
+async def test_route_can_free_a_received_body() -> None:
     async def respond(request: Request) -> Response:
         memory = Memory(2)
         await request.receive_into(memoryview(memory))
@@ -234,7 +234,7 @@ async def test_memory_is_free_when_a_response_is_sent_or_its_caller_has_left() -
 
 
 @on_a_loop
-async def test_a_refusal_whose_caller_has_left_is_not_counted_twice() -> None:
+async def test_refusal_for_a_lost_client_is_counted_once() -> None:
     async def respond(_: Request) -> Response:
         await asyncio.sleep(0)
         await peer.leave()
@@ -415,7 +415,7 @@ async def test_tls_chooses_the_protocol_before_any_byte(knows: bool) -> None:
 
 
 @on_a_loop
-async def test_a_protocol_knows_what_is_opening() -> None:
+async def test_protocol_lists_connections_that_are_opening() -> None:
     async with serving() as site:
         assert not site.protocol.is_opening
         first, second = (site.protocol(server_state=site.state) for _ in "12")

@@ -278,7 +278,7 @@ def test_a_head_without_an_end_has_a_longest() -> None:
         (b"GET /\xff", "/\xff"),
     ],
 )
-def test_the_path_of_what_came(received: bytes, path: str) -> None:
+def test_path_of_an_incomplete_head(received: bytes, path: str) -> None:
     assert path_of(received) == path
 
 
@@ -287,7 +287,7 @@ SHORT += [data for data, _ in SOUND.values() if len(data) < 500]
 
 
 @given(st.sampled_from(SHORT), st.data())
-def test_pieces_say_what_the_whole_says(data: bytes, drawn: st.DataObject) -> None:
+def test_head_in_pieces_is_parsed_like_the_whole(data: bytes, drawn: st.DataObject) -> None:
     spoilt = bytearray(data)
     for _ in range(drawn.draw(st.integers(0, 3))):
         at = drawn.draw(st.integers(0, len(spoilt)))

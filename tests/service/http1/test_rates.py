@@ -181,7 +181,7 @@ TOLD = {
 
 
 @pytest.mark.parametrize("name", TOLD)
-def test_a_limit_is_what_the_pages_tell(name: str) -> None:
+def test_limits_equal_those_on_the_pages(name: str) -> None:
     value, words = TOLD[name]
     assert getattr(LIMITS, name) == value
     assert words in PAGES

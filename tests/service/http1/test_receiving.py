@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +14,7 @@ from support.http.http1_site import (
     CLOSE,
     LIMITS,
     Gate,
+    Peer,
     answer,
     asked,
     give,
@@ -48,67 +51,64 @@ class Asked:
         return await self.gate(request)
 
 
-@pytest.mark.parametrize("on_unix", [False, True])
-@on_a_loop
-async def test_a_request_knows_its_peer(on_unix: bool) -> None:
+@asynccontextmanager
+async def being_served(
+    sent: bytes = asked(), *, on_unix: bool = False
+) -> AsyncIterator[tuple[Peer, ReceivedRequest, asyncio.Event]]:
+    """A peer, its request, and the event for which the route waits."""
     respond = Asked()
     async with serving(respond, on_unix=on_unix) as site, site.peer() as peer:
-        await peer.send(asked())
+        await peer.send(sent)
         await until(lambda: respond.requests)
-        (request,) = respond.requests
+        yield peer, respond.requests[0], respond.gate.opens
+        respond.gate.opens.set()
+
+
+@pytest.mark.parametrize("on_unix", [False, True])
+@on_a_loop
+async def test_request_has_its_peers_address(on_unix: bool) -> None:
+    async with being_served(on_unix=on_unix) as (peer, request, opens):
         assert request.client == (None if on_unix else peer.sock.getsockname())
         assert request.scheme == "http"
-        respond.gate.opens.set()
+        opens.set()
         await peer.response()
 
 
 @on_a_loop
 async def test_half_closed_client_is_probed_once() -> None:
-    respond = Asked()
-    async with serving(respond) as site, site.peer() as peer:
-        await peer.send(asked())
-        await until(lambda: respond.requests)
-        (request,) = respond.requests
+    async with being_served() as (peer, request, opens):
         assert request.is_gone() is False
-        # Who still sends is not asked.
+        # A client that still sends is not asked.
         with pytest.raises(BlockingIOError):
             peer.sock.recv(1)
         peer.stop_sending()
         await until(lambda: peer.connection._at_eof)
         assert request.is_gone() is False
         assert request.is_gone() is False
-        respond.gate.opens.set()
+        opens.set()
         assert await peer.end() == CONTINUE + answer(b"", CLOSE)
 
 
 @on_a_loop
 async def test_half_closed_client_that_does_not_read_the_probe_is_gone() -> None:
-    respond = Asked()
-    async with serving(respond) as site:
-        async with site.peer() as peer:
-            await peer.send(asked())
-            await until(lambda: respond.requests)
-            (request,) = respond.requests
+    async with being_served() as (peer, request, opens):
+        peer.sock.close()
         assert request.is_gone() is False
         await until(request.is_gone)
         assert request.is_gone() is True
         assert not request.is_lost
         await peer.state(State.WORKING)
-        respond.gate.opens.set()
+        opens.set()
         await peer.state(State.CLOSED)
 
 
 @on_a_loop
-async def test_http_1_0_has_no_such_question() -> None:
-    respond = Asked()
-    async with serving(respond) as site, site.peer() as peer:
-        await peer.send(asked(version="1.0"))
-        await until(lambda: respond.requests)
-        (request,) = respond.requests
+async def test_half_closed_client_of_http_1_0_is_not_probed() -> None:
+    async with being_served(asked(version="1.0")) as (peer, request, opens):
         peer.stop_sending()
         await until(lambda: peer.connection._at_eof)
         assert request.is_gone() is False
-        respond.gate.opens.set()
+        opens.set()
         assert await peer.end() == answer(b"", CLOSE)
         await peer.state(State.CLOSED)
 
@@ -151,7 +151,7 @@ async def test_peer_that_was_reset_or_has_no_socket_is_gone() -> None:
 
 @pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "tls"])
 @on_a_loop
-async def test_progress_is_told_as_a_body_comes_but_not_under_tls(encrypted: bool) -> None:
+async def test_progress_is_reported_while_a_body_comes_except_under_tls(encrypted: bool) -> None:
     size = 4 * DIRECT_BYTES
     told: list[int] = []
 

@@ -218,7 +218,7 @@ def test_bytes_not_yet_given_to_tls_are_dropped(runner: asyncio.Runner, is_cance
     runner.run(main())
 
 
-def test_the_rate_is_of_what_the_peer_has_received(runner: asyncio.Runner) -> None:
+def test_rate_counts_the_bytes_that_the_peer_received(runner: asyncio.Runner) -> None:
     async def main() -> None:
         async with plain() as (written, peer):
             writer = written.writer
@@ -311,7 +311,7 @@ def test_no_transport_joins_the_parts() -> None:
     assert gathering.written == [parts]
 
 
-def test_writing_pauses_whatever_the_parts(runner: asyncio.Runner) -> None:
+def test_writing_parts_pauses_as_writing_bytes_does(runner: asyncio.Runner) -> None:
     async def main() -> None:
         async with plain() as (written, peer):
             written.writer.write([b"head", memoryview(LARGE)])

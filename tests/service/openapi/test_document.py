@@ -99,7 +99,7 @@ def test_no_member_has_a_default(either: Document) -> None:
         assert "default" not in found or isinstance(found["default"], dict)
 
 
-def test_every_array_says_what_it_is_of(either: Document) -> None:
+def test_every_array_has_items(either: Document) -> None:
     for found in objects(either):
         assert found.get("type") != "array" or "items" in found
 
@@ -147,7 +147,7 @@ def test_operation_ids_are_no_matter_of_settings(document: Document, full: Docum
     assert document["components"]["schemas"].items() <= full["components"]["schemas"].items()
 
 
-def test_it_says_what_it_is_of(either: Document) -> None:
+def test_document_has_version_license_and_tags(either: Document) -> None:
     assert either["openapi"].startswith("3.1")
     assert either["info"]["license"]["identifier"] == "Apache-2.0"
     assert either["servers"][0]["url"] == "/"

@@ -68,7 +68,7 @@ def next_line(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline()
 
 
-def test_after_days_of_failures_there_still_is_a_next_start() -> None:
+def test_restart_delay_stays_at_its_maximum() -> None:
     assert [restart_delay(failures) for failures in (1, 2, 3, 7, 10_000)] == [0, 1, 2, 30, 30]
 
 
@@ -93,14 +93,14 @@ def test_worker_that_dies_at_start_is_restarted_with_growing_delays(tmp_path: Pa
         ("crashing", "cannot serve: a worker ended with exit code 3 at start\n"),
     ],
 )
-def test_if_none_has_ever_served_it_gives_up(kind: str, says: str, tmp_path: Path) -> None:
+def test_supervisor_gives_up_if_no_worker_has_served(kind: str, says: str, tmp_path: Path) -> None:
     with supervised(kind, tmp_path) as process:
         _, errors = process.communicate(timeout=30)
         assert process.returncode == 1
         assert errors == says
 
 
-def test_once_it_has_served_it_does_not_give_up(tmp_path: Path) -> None:
+def test_supervisor_goes_on_once_a_worker_has_served(tmp_path: Path) -> None:
     with supervised("once", tmp_path) as process:
         os.kill(int(next_line(process).removeprefix("serving ")), signal.SIGKILL)
         assert [next_line(process) for _ in range(2)] == ["started\n"] * 2

@@ -128,7 +128,7 @@ def test_a_descriptor_of_very_many_sizes_is_not_read_through() -> None:
     assert calls.total() < 1000
 
 
-def test_a_layout_is_told_where_it_may_stand() -> None:
+def test_layout_in_json_is_refused_and_names_octet_stream() -> None:
     stated = ieee754("float32", [2], strides=[1]).encode()
     with pytest.raises(InvalidDescriptor, match=r"strides: .* is for application/octet-stream"):
         Document.read(b'{"descriptor":%s,"data":[1,2]}' % stated)

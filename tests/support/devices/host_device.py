@@ -133,9 +133,6 @@ class HostDevice:
             for start, nbytes in list(self.pinned.items())
         )
 
-    def close(self) -> None:
-        self.trim()
-
 
 class HostStream:
     """A queue with a thread that does what is in it; ends with the queue's last user."""

@@ -148,10 +148,6 @@ class CupyDevice:
                 for address in (first, first + memory.size - 1)
             )
 
-    def close(self) -> None:
-        """Free the memory of the pool."""
-        self.trim()
-
 
 class _Imported:
     """A mapped allocation of another process; unmapped with the last reference."""

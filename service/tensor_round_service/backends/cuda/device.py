@@ -123,6 +123,3 @@ class Device(Protocol):
 
     def is_pinned(self, memory: Bytes) -> bool:
         """Whether the memory is page-locked."""
-
-    def close(self) -> None:
-        """Free all memory."""

@@ -169,7 +169,7 @@ class Pipeline:
         self._threads.shutdown()
         self._slots = SimpleQueue()
         with suppress(DeviceFailed):  # the device may be lost
-            self.device.close()
+            self.device.trim()
 
 
 def cut(nbytes: int) -> list[slice]:

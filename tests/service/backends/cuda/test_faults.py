@@ -109,7 +109,7 @@ def test_memory_that_ran_out_once_is_had_at_the_second_try(
 
 @IN_PLACE
 @pytest.mark.parametrize("operation", ["copy in", "round", "copy out"])
-def test_memory_that_stays_out_makes_numpy_take_the_tensor(
+def test_numpy_rounds_if_memory_stays_out(
     device: HostDevice, backend: CupyBackend, operation: str, in_place: bool
 ) -> None:
     device.when_asked = Once(operation, OutOfDeviceMemory("full"), nth=2, always=True)
@@ -119,7 +119,7 @@ def test_memory_that_stays_out_makes_numpy_take_the_tensor(
     assert backend.is_healthy
 
 
-def test_memory_that_stays_out_is_said_where_numpy_must_not_help(
+def test_memory_that_stays_out_is_503_without_a_fallback(
     device: HostDevice, backend: CupyBackend
 ) -> None:
     backend.policy = OffloadPolicy(falls_back=False)
@@ -133,7 +133,7 @@ def test_memory_that_stays_out_is_said_where_numpy_must_not_help(
     assert_right(backend, "cupy")
 
 
-def test_a_call_with_strides_has_what_was_kept_given_back_for_it(
+def test_strided_call_gets_memory_that_trimming_frees(
     device: HostDevice, backend: CupyBackend
 ) -> None:
     """The device's own bookkeeping: freed memory is in the way until it is trimmed."""
@@ -258,9 +258,7 @@ def test_requests_under_way_when_the_device_is_lost_are_all_answered(
     assert_lost(device, backend)
 
 
-def test_the_engine_says_503_for_a_source_that_was_lost(
-    device: HostDevice, backend: CupyBackend
-) -> None:
+def test_lost_source_is_503(device: HostDevice, backend: CupyBackend) -> None:
     device.when_done = Once("copy out", DeviceFailed("ECC"))
     engine = Engine(backend)
     call, source, _, _ = operands(backend, in_place=True)

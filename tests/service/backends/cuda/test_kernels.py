@@ -100,7 +100,7 @@ def test_tails_are_rounded_and_nothing_behind_them_is_touched(dtype: str) -> Non
         assert set(answer[count:].tobytes()) == {STALE}
 
 
-def test_a_run_has_one_thread_for_each_carrier_and_one_for_what_is_left() -> None:
+def test_run_has_a_thread_for_each_carrier_and_one_for_the_tail() -> None:
     """More of them would round what is left again and again, at the same time."""
     whole = 3 * CARRIER_BYTES
     sizes = {0: 0, 1: 1, CARRIER_BYTES: 1, whole - 1: 3, whole: 3, whole + 1: 4}
