@@ -146,6 +146,10 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
     "surrogate": (layer("\ud800"), "not XML"),
     "unknown entity": (layer("&x;"), "not XML: undefined entity"),
     "encoding": (b'<?xml version="1.0" encoding="klingon"?><layer/>', "unknown encoding"),
+    "encoding of several bytes": (
+        b'<?xml version="1.0" encoding="euc-jp"?><layer/>',
+        "unknown encoding",
+    ),
     "a port": ("<port/>", 'must be one layer, the Round of an IR, or a net, got "port"'),
     "another type": (layer(type="Floor"), "type: must be 'Round'"),
     "another version": (layer(version="opset1"), "version: must be 'opset5'"),

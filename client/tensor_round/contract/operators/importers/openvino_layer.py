@@ -122,7 +122,7 @@ def _parsed(layer: object) -> ElementTree.Element:
         return parser.close()
     except ElementTree.ParseError as error:
         raise _refusal((), f"not XML: {error}") from None
-    except (LookupError, UnicodeError):
+    except (LookupError, ValueError):
         raise _refusal((), "the XML is of an unknown encoding") from None
 
 
