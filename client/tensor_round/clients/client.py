@@ -224,7 +224,7 @@ class Client(BaseClient):
         return run(self._session.document("/conformance"))
 
     def ready(self) -> bool:
-        """Whether the service, or any of several, is reachable and ready to serve."""
+        """Whether the service is reachable and ready to serve."""
         return run(self._session.ready())
 
     def close(self) -> None:
@@ -301,7 +301,7 @@ class AsyncClient(BaseClient):
         return await self._session.document("/conformance")
 
     async def ready(self) -> bool:
-        """Whether the service, or any of several, is reachable and ready to serve."""
+        """Whether the service is reachable and ready to serve."""
         return await self._session.ready()
 
     async def close(self) -> None:

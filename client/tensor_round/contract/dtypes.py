@@ -14,21 +14,9 @@ import numpy as np
 
 #: The names in :data:`DTYPES`, so that type checkers find wrong ones; a test compares both.
 DTypeName = Literal[
-    "float16",
-    "bfloat16",
-    "float32",
-    "float64",
-    "float8_e4m3fn",
-    "float8_e5m2",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-]
+    "float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2",
+    "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+]  # fmt: skip
 
 #: A canonical name, or a NumPy dtype in either byte order.
 AnyDType = DTypeName | np.dtype[Any] | type[Any]

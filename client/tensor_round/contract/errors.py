@@ -21,47 +21,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .quoting import one_line, printable
-
-#: What the package exports; the rest is for the client and the service.
-__all__ = [
-    "BackendFailed",
-    "CannotVerify",
-    "ConnectionFailed",
-    "DeadlineExceeded",
-    "DeviceOutOfMemory",
-    "DigestMismatch",
-    "Draining",
-    "DuplicateDescriptor",
-    "Fault",
-    "ForeignOrigin",
-    "HeadersTooLarge",
-    "InternalError",
-    "InvalidArgument",
-    "InvalidArgumentType",
-    "InvalidDescriptor",
-    "MalformedEncoding",
-    "MalformedJSON",
-    "MalformedNpy",
-    "MethodNotAllowed",
-    "MisdirectedHost",
-    "MissingDescriptor",
-    "NotFound",
-    "NotOffered",
-    "Overloaded",
-    "PayloadSizeMismatch",
-    "ProtocolViolation",
-    "ReceiveTimeout",
-    "RequestRefused",
-    "TensorRoundError",
-    "TensorTooLarge",
-    "Unauthorized",
-    "UnknownRefusal",
-    "UnsupportedEncoding",
-    "UnsupportedMediaType",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,6 +355,14 @@ REFUSALS: dict[str, type[RequestRefused]] = {
     kind.code: kind for kind in RequestRefused.__subclasses__() if kind.code
 }
 
+
+if not TYPE_CHECKING:
+    # Type checkers follow the star. The rest is for the client and the service.
+    __all__ = sorted(
+        name
+        for name, value in globals().items()
+        if isinstance(value, type) and issubclass(value, TensorRoundError | Fault)
+    )
 
 #: The service's page on the codes, as a relative URL reference.
 ERRORS_PATH = "/docs/errors"
