@@ -17,7 +17,6 @@ from support.http.http1_site import (
     answer,
     asked,
     give,
-    on_a_loop,
     pass_time,
     serving,
     text,
@@ -27,6 +26,7 @@ from tensor_round_service.http1.lifecycle import State
 from tensor_round_service.http1.request import Request
 from tensor_round_service.http1.response import Response
 
+pytestmark = pytest.mark.anyio
 FOREVER = float("inf")
 #: More than the kernel takes.
 LARGE = bytes(32 << 20)
@@ -37,7 +37,6 @@ CHECKS_IN_GRACE = 10
 @pytest.mark.parametrize(
     ("uses", "grace"), [(0, LIMITS.first_grace), (1, LIMITS.drain_grace)], ids=["new", "used"]
 )
-@on_a_loop
 async def test_an_idle_connection_is_closed_after_its_grace(uses: int, grace: float) -> None:
     async with serving() as site, site.peer() as peer:
         for _ in range(uses):
@@ -60,7 +59,6 @@ async def test_an_idle_connection_is_closed_after_its_grace(uses: int, grace: fl
         assert len(site.handler.exchanges) == uses
 
 
-@on_a_loop
 async def test_client_that_closes_in_time_is_not_aborted() -> None:
     async with serving() as site, site.peer() as peer:
         peer.connection.shutdown()
@@ -70,7 +68,6 @@ async def test_client_that_closes_in_time_is_not_aborted() -> None:
         await pass_time(LIMITS.drain_grace)
 
 
-@on_a_loop
 async def test_a_request_within_the_grace_is_the_last() -> None:
     gate = Gate()
     async with serving(gate) as site, site.peer() as peer:
@@ -97,7 +94,6 @@ async def test_a_request_within_the_grace_is_the_last() -> None:
     ],
     ids=["one", "line-end", "two", "close"],
 )
-@on_a_loop
 async def test_shutdown_serves_the_requests_already_sent(sent: bytes, got: bytes) -> None:
     gate = Gate()
     async with serving(gate) as site, site.peer() as peer:
@@ -112,7 +108,6 @@ async def test_shutdown_serves_the_requests_already_sent(sent: bytes, got: bytes
         await pass_time(LIMITS.first_grace)
 
 
-@on_a_loop
 async def test_a_head_that_has_begun_may_be_completed() -> None:
     gate = Gate()
     async with serving(gate) as site, site.peer() as peer:
@@ -126,7 +121,6 @@ async def test_a_head_that_has_begun_may_be_completed() -> None:
 
 
 @pytest.mark.parametrize("reads", [False, True])
-@on_a_loop
 async def test_under_tls_an_idle_connection_says_so_and_does_not_wait_for_ever(
     reads: bool,
 ) -> None:
@@ -151,7 +145,6 @@ async def test_under_tls_an_idle_connection_says_so_and_does_not_wait_for_ever(
         writer.transport.abort()
 
 
-@on_a_loop
 async def test_a_refused_sender_has_time_to_read_why() -> None:
     async with serving() as site, site.peer() as peer:
         give(peer.connection, b"\0")
@@ -171,7 +164,6 @@ async def test_a_refused_sender_has_time_to_read_why() -> None:
         assert peer.connection.due == FOREVER
 
 
-@on_a_loop
 async def test_a_refused_sender_is_not_dropped_for_ever() -> None:
     async with serving() as site, site.peer() as peer:
         await peer.send(b"\0")
@@ -181,7 +173,6 @@ async def test_a_refused_sender_is_not_dropped_for_ever() -> None:
         await peer.state(State.CLOSED)
 
 
-@on_a_loop
 async def test_a_refusal_under_tls() -> None:
     async with serving(encrypted=True) as site:
         reader, writer, connection = await site.call()
@@ -215,7 +206,6 @@ SLOW = [
 
 
 @pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "tls"])
-@on_a_loop
 async def test_client_that_does_not_read_a_response_is_aborted(
     encrypted: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -239,7 +229,6 @@ async def test_client_that_does_not_read_a_response_is_aborted(
         assert site.handler.statuses == [None]
 
 
-@on_a_loop
 async def test_client_that_reads_at_the_rate_gets_the_response() -> None:
     # Each read takes more than its kernel holds, so that more follows at once.
     async with serving(large) as site, site.peer(receives=64 << 10) as peer:
@@ -254,7 +243,6 @@ async def test_client_that_reads_at_the_rate_gets_the_response() -> None:
         assert CHECKS_IN_GRACE <= await checks(peer) < 2 * CHECKS_IN_GRACE
 
 
-@on_a_loop
 async def test_write_buffer_of_a_closing_connection_has_a_minimum_rate(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -266,7 +254,6 @@ async def test_write_buffer_of_a_closing_connection_has_a_minimum_rate(
         assert caplog.record_tuples == SLOW
 
 
-@on_a_loop
 async def test_a_short_response_waits_for_its_reader_too() -> None:
     async def respond(_: Request) -> Response:
         return text(bytes(60_000))

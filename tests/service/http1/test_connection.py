@@ -16,7 +16,6 @@ from support.http.http1_site import (
     answer,
     asked,
     give,
-    on_a_loop,
     owned,
     pass_time,
     serving,
@@ -29,6 +28,7 @@ from tensor_round_service.http1.receiving import CONTINUE, DIRECT_BYTES
 from tensor_round_service.http1.request import Request
 from tensor_round_service.http1.response import Response
 
+pytestmark = pytest.mark.anyio
 #: The receive buffer.
 BUFFER_BYTES = 96 << 10
 
@@ -47,7 +47,6 @@ def states(monkeypatch: pytest.MonkeyPatch) -> list[State]:
     return states
 
 
-@on_a_loop
 async def test_heads_come_in_any_pieces_with_empty_lines_before_them() -> None:
     sent = b"\r\n\n" + asked(length=3) + b"abc" + b"\n" + asked(length=2) + b"de\r\n" + asked()
     async with serving() as site:
@@ -62,7 +61,6 @@ async def test_heads_come_in_any_pieces_with_empty_lines_before_them() -> None:
     assert site.handler.statuses == [200] * 15
 
 
-@on_a_loop
 async def test_a_head_has_one_limit_from_its_first_byte() -> None:
     async with serving() as site, site.peer() as peer:
         assert peer.is_due_in(LIMITS.receive_timeout)
@@ -87,7 +85,6 @@ async def test_a_head_has_one_limit_from_its_first_byte() -> None:
         assert site.handler.statuses == [400]
 
 
-@on_a_loop
 async def test_disconnect_within_a_head_is_counted() -> None:
     async with serving() as site, site.peer() as peer:
         await peer.send(b"GET /q HTTP/1.1\r\nHo")
@@ -102,7 +99,6 @@ async def test_disconnect_within_a_head_is_counted() -> None:
         assert len(site.handler.left) == len(site.handler.exchanges) == 1
 
 
-@on_a_loop
 async def test_malformed_head_is_refused_with_the_servers_fields() -> None:
     async with serving() as site, site.peer() as peer:
         site.state.default_headers = [(b"date", b"now")]
@@ -117,7 +113,6 @@ async def test_malformed_head_is_refused_with_the_servers_fields() -> None:
         assert not site.handler.left
 
 
-@on_a_loop
 async def test_an_exchange_is_logged_if_the_handler_wants_to_know() -> None:
     async with serving(on_unix=True) as site, site.peer() as peer:
         await peer.send(asked(line="PUT /q?r", length=3), b"abc")
@@ -133,7 +128,6 @@ async def test_an_exchange_is_logged_if_the_handler_wants_to_know() -> None:
         assert len(site.handler.exchanges) == 1
 
 
-@on_a_loop
 async def test_a_request_that_never_waits_makes_no_task_and_keeps_the_connection() -> None:
     async with serving() as site, site.peer() as peer:
         give(peer.connection, asked(length=3) + b"abc")
@@ -148,7 +142,6 @@ async def test_a_request_that_never_waits_makes_no_task_and_keeps_the_connection
         await peer.state(State.CLOSED)
 
 
-@on_a_loop
 async def test_working_route_has_no_limit_and_later_requests_wait() -> None:
     gate = Gate()
     async with serving(gate) as site, site.peer() as peer:
@@ -174,7 +167,6 @@ async def test_working_route_has_no_limit_and_later_requests_wait() -> None:
         await peer.response()
 
 
-@on_a_loop
 async def test_reading_goes_on_when_the_last_request_has_been_answered() -> None:
     gate = Gate()
     async with serving(gate) as site, site.peer() as peer:
@@ -192,7 +184,6 @@ async def test_reading_goes_on_when_the_last_request_has_been_answered() -> None
         assert not site.handler.left
 
 
-@on_a_loop
 async def test_a_large_body_is_received_to_where_it_belongs() -> None:
     size = 4 * DIRECT_BYTES
     async with serving() as site, site.peer() as peer:
@@ -212,7 +203,6 @@ async def test_a_large_body_is_received_to_where_it_belongs() -> None:
         assert peer.is_due_in(LIMITS.keep_alive)
 
 
-@on_a_loop
 async def test_a_body_that_is_late_is_asked_for_and_reading_goes_on() -> None:
     gate, dues = Gate(), list[float]()
 
@@ -247,7 +237,6 @@ async def test_a_body_that_is_late_is_asked_for_and_reading_goes_on() -> None:
         assert site.handler.statuses == [200] * 3
 
 
-@on_a_loop
 async def test_a_body_is_asked_for_only_with_its_first_bytes() -> None:
     async def respond(request: Request) -> Response:
         first, second = bytearray(1), bytearray(1)
@@ -266,7 +255,6 @@ async def test_a_body_is_asked_for_only_with_its_first_bytes() -> None:
     assert site.handler.statuses == [200]
 
 
-@on_a_loop
 async def test_a_body_that_nobody_reads_is_skipped_or_ends_the_connection() -> None:
     async def respond(_: Request) -> Response:
         return text(b"unread")
@@ -286,7 +274,6 @@ async def test_a_body_that_nobody_reads_is_skipped_or_ends_the_connection() -> N
 @pytest.mark.parametrize(
     ("surplus", "state"), [(b"", State.CLOSING), (b"GET", State.LINGERING)], ids=["all", "surplus"]
 )
-@on_a_loop
 async def test_a_request_that_asks_for_it_is_the_last(surplus: bytes, state: State) -> None:
     async with serving() as site, site.peer() as peer:
         give(peer.connection, asked("Connection: close", length=1) + b"a" + surplus)
@@ -295,7 +282,6 @@ async def test_a_request_that_asks_for_it_is_the_last(surplus: bytes, state: Sta
         assert site.handler.statuses == [200]
 
 
-@on_a_loop
 async def test_the_response_to_head_has_no_content_but_its_length(states: list[State]) -> None:
     async def respond(request: Request) -> Response:
         return text(bytes(100_000))
@@ -315,7 +301,6 @@ async def test_the_response_to_head_has_no_content_but_its_length(states: list[S
         ((68 << 10) + 1, [State.WORKING, State.SENDING, State.IDLE]),
     ],
 )
-@on_a_loop
 async def test_a_large_response_is_written_as_it_lies(
     states: list[State], nbytes: int, expected: list[State]
 ) -> None:
@@ -334,7 +319,6 @@ async def test_a_large_response_is_written_as_it_lies(
         assert not site.handler.left
 
 
-@on_a_loop
 async def test_a_response_is_sent_when_the_kernel_has_its_last_byte() -> None:
     content = bytes(60_000)
     response, owner = owned(content)
@@ -357,7 +341,6 @@ async def test_a_response_is_sent_when_the_kernel_has_its_last_byte() -> None:
         assert owner.ended == [(True, True)]
 
 
-@on_a_loop
 async def test_new_fields_of_the_server_are_in_the_next_response() -> None:
     async with serving() as site, site.peer() as peer:
         for value in (b"1", b"2"):

@@ -19,7 +19,6 @@ from support.http.http1_site import (
     answer,
     asked,
     give,
-    on_a_loop,
     owned,
     serving,
     text,
@@ -32,11 +31,11 @@ from tensor_round_service.http1.lifecycle import State
 from tensor_round_service.http1.request import Request
 from tensor_round_service.http1.response import Response
 
+pytestmark = pytest.mark.anyio
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 
 @pytest.mark.parametrize("surplus", [b"", b"\r\n", b"GET /q"], ids=["none", "line-end", "head"])
-@on_a_loop
 async def test_half_closed_client_gets_all_due_responses(surplus: bytes) -> None:
     gate = Gate()
     async with serving(gate) as site, site.peer() as peer:
@@ -54,7 +53,6 @@ async def test_half_closed_client_gets_all_due_responses(surplus: bytes) -> None
         assert not site.handler.left
 
 
-@on_a_loop
 async def test_half_close_between_two_responses_does_not_lose_the_second() -> None:
     gate, kept = Gate(), list[bool]()
     async with serving(gate) as site, site.peer() as peer:
@@ -73,7 +71,6 @@ async def test_half_close_between_two_responses_does_not_lose_the_second() -> No
         assert kept == [True]
 
 
-@on_a_loop
 async def test_half_close_within_a_request_counts_as_a_disconnect() -> None:
     gate = Gate()
     gate.opens.set()
@@ -92,7 +89,6 @@ async def test_half_close_within_a_request_counts_as_a_disconnect() -> None:
             assert site.handler.left == left
 
 
-@on_a_loop
 async def test_half_closed_or_lost_client_is_not_asked_for_its_body() -> None:
     async with serving(gate := Gate()) as site:
         async with site.peer() as peer:
@@ -119,7 +115,6 @@ class Memory(bytearray):
     """Bytes whose end can be seen."""
 
 
-@on_a_loop
 async def test_disconnect_frees_the_memory_of_the_body() -> None:
     kept: list[weakref.ref[Memory]] = []
 
@@ -142,7 +137,6 @@ async def test_disconnect_frees_the_memory_of_the_body() -> None:
             gc.enable()
 
 
-@on_a_loop
 async def test_route_can_free_a_received_body() -> None:
     async def respond(request: Request) -> Response:
         memory = Memory(2)
@@ -186,7 +180,6 @@ async def cannot_be_sent(_: Request) -> Response:
     ],
 )
 @pytest.mark.parametrize("waits", [False, True], ids=["at-once", "later"])
-@on_a_loop
 async def test_each_exchange_ends_with_its_status_and_count(
     respond: Respond,
     sent: bytes,
@@ -207,7 +200,6 @@ async def test_each_exchange_ends_with_its_status_and_count(
         assert [each.received for each in site.handler.exchanges] == [1]
 
 
-@on_a_loop
 async def test_memory_is_free_when_a_response_is_sent_or_its_caller_has_left() -> None:
     responses: list[Response] = []
 
@@ -233,7 +225,6 @@ async def test_memory_is_free_when_a_response_is_sent_or_its_caller_has_left() -
             assert (site.handler.statuses, site.handler.left) == (statuses, left)
 
 
-@on_a_loop
 async def test_refusal_for_a_lost_client_is_counted_once() -> None:
     async def respond(_: Request) -> Response:
         await asyncio.sleep(0)
@@ -247,7 +238,6 @@ async def test_refusal_for_a_lost_client_is_counted_once() -> None:
         assert len(site.handler.refused) == 1
 
 
-@on_a_loop
 async def test_an_error_within_a_response_aborts_it() -> None:
     parts: list[Any] = [bytes(100_000), "no bytes"]
 
@@ -263,7 +253,6 @@ async def test_an_error_within_a_response_aborts_it() -> None:
         assert not site.handler.failures
 
 
-@on_a_loop
 async def test_a_handler_that_fails_again_ends_the_connection(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -286,7 +275,6 @@ async def test_a_handler_that_fails_again_ends_the_connection(
         assert not site.state.tasks
 
 
-@on_a_loop
 async def test_a_request_that_is_cancelled_is_refused() -> None:
     gate = Gate()
     async with serving(gate) as site:
@@ -310,7 +298,6 @@ async def test_a_request_that_is_cancelled_is_refused() -> None:
         assert not site.handler.left
 
 
-@on_a_loop
 async def test_a_body_may_end_as_its_request_is_cancelled() -> None:
     async with serving() as site, site.peer() as peer:
         give(peer.connection, asked(length=2) + b"a")
@@ -325,7 +312,6 @@ async def test_a_body_may_end_as_its_request_is_cancelled() -> None:
 
 
 @pytest.mark.parametrize("leaves", [False, True], ids=["cancelled", "left"])
-@on_a_loop
 async def test_incomplete_response_is_aborted_and_its_memory_returned(
     leaves: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -366,7 +352,6 @@ class Successor:
         transport.abort()
 
 
-@on_a_loop
 async def test_http2_is_handed_over_by_its_first_bytes_alone() -> None:
     successor = Successor()
     async with serving(successor=successor) as site:
@@ -390,7 +375,6 @@ async def test_http2_is_handed_over_by_its_first_bytes_alone() -> None:
 
 
 @pytest.mark.parametrize("knows", [False, True], ids=["alone", "successor"])
-@on_a_loop
 async def test_tls_chooses_the_protocol_before_any_byte(knows: bool) -> None:
     successor = Successor()
     async with serving(successor=successor if knows else None, encrypted=True) as site:
@@ -414,7 +398,6 @@ async def test_tls_chooses_the_protocol_before_any_byte(knows: bool) -> None:
         assert successor.received == [b""] * knows
 
 
-@on_a_loop
 async def test_protocol_lists_connections_that_are_opening() -> None:
     async with serving() as site:
         assert not site.protocol.is_opening

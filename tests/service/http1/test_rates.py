@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from support.http.http1_site import on_a_loop, pass_time
+from support.http.http1_site import pass_time
 from tensor_round_service.http1.context import ConnectionLimits, Deadline, MinimumRate
 from tensor_round_service.settings import Settings
 
+pytestmark = pytest.mark.anyio
 #: What is done with a deadline of which it expires, in seconds, and when it does.
 DEADLINES: dict[str, tuple[list[tuple[str, float]], list[float]]] = {
     "once": ([("set", 60), ("pass", 59), ("pass", 1), ("pass", 600)], [60]),
@@ -29,7 +30,6 @@ DEADLINES: dict[str, tuple[list[tuple[str, float]], list[float]]] = {
 
 
 @pytest.mark.parametrize(("steps", "expected"), DEADLINES.values(), ids=DEADLINES)
-@on_a_loop
 async def test_deadline_expires_once_when_it_is_due(
     steps: list[tuple[str, float]], expected: list[float]
 ) -> None:
@@ -54,7 +54,6 @@ async def test_deadline_expires_once_when_it_is_due(
     assert times == expected
 
 
-@on_a_loop
 async def test_deadline_may_be_set_as_it_expires() -> None:
     def expired() -> None:
         times.append(round(loop.time() - began))
@@ -97,7 +96,6 @@ def test_moving_a_deadline_later_makes_no_timer() -> None:
         runner.run(main())
 
 
-@on_a_loop
 async def test_closed_deadline_keeps_no_reference_to_its_callback() -> None:
     class Expires:
         def __call__(self) -> None:

@@ -18,7 +18,6 @@ from support.http.http1_site import (
     answer,
     asked,
     give,
-    on_a_loop,
     pass_time,
     serving,
     text,
@@ -31,6 +30,8 @@ from tensor_round_service.http1.lifecycle import State
 from tensor_round_service.http1.receiving import CONTINUE, DIRECT_BYTES, ReceivedRequest
 from tensor_round_service.http1.request import Request
 from tensor_round_service.http1.response import Response
+
+pytestmark = pytest.mark.anyio
 
 
 def received(length: int = 0, early: bytes = b"") -> ReceivedRequest:
@@ -65,7 +66,6 @@ async def being_served(
 
 
 @pytest.mark.parametrize("on_unix", [False, True])
-@on_a_loop
 async def test_request_has_its_peers_address(on_unix: bool) -> None:
     async with being_served(on_unix=on_unix) as (peer, request, opens):
         assert request.client == (None if on_unix else peer.sock.getsockname())
@@ -74,7 +74,6 @@ async def test_request_has_its_peers_address(on_unix: bool) -> None:
         await peer.response()
 
 
-@on_a_loop
 async def test_half_closed_client_is_probed_once() -> None:
     async with being_served() as (peer, request, opens):
         assert request.is_gone() is False
@@ -89,7 +88,6 @@ async def test_half_closed_client_is_probed_once() -> None:
         assert await peer.end() == CONTINUE + answer(b"", CLOSE)
 
 
-@on_a_loop
 async def test_half_closed_client_that_does_not_read_the_probe_is_gone() -> None:
     async with being_served() as (peer, request, opens):
         peer.sock.close()
@@ -102,7 +100,6 @@ async def test_half_closed_client_that_does_not_read_the_probe_is_gone() -> None
         await peer.state(State.CLOSED)
 
 
-@on_a_loop
 async def test_half_closed_client_of_http_1_0_is_not_probed() -> None:
     async with being_served(asked(version="1.0")) as (peer, request, opens):
         peer.stop_sending()
@@ -113,7 +110,6 @@ async def test_half_closed_client_of_http_1_0_is_not_probed() -> None:
         await peer.state(State.CLOSED)
 
 
-@on_a_loop
 async def test_half_close_under_tls_is_a_disconnect() -> None:
     respond = Asked()
     async with serving(respond, encrypted=True) as site:
@@ -129,7 +125,6 @@ async def test_half_close_under_tls_is_a_disconnect() -> None:
         respond.gate.opens.set()
 
 
-@on_a_loop
 async def test_peer_that_was_reset_or_has_no_socket_is_gone() -> None:
     respond = Asked()
     async with serving(respond) as site:
@@ -150,7 +145,6 @@ async def test_peer_that_was_reset_or_has_no_socket_is_gone() -> None:
 
 
 @pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "tls"])
-@on_a_loop
 async def test_progress_is_reported_while_a_body_comes_except_under_tls(encrypted: bool) -> None:
     size = 4 * DIRECT_BYTES
     told: list[int] = []
@@ -184,7 +178,6 @@ async def test_progress_is_reported_while_a_body_comes_except_under_tls(encrypte
         assert told == ([] if encrypted else [10, 1])
 
 
-@on_a_loop
 async def test_malformed_chunks_are_refused_where_the_route_waits() -> None:
     async def respond(request: Request) -> Response:
         body = memoryview(bytearray(10))
@@ -203,7 +196,6 @@ async def test_malformed_chunks_are_refused_where_the_route_waits() -> None:
         assert site.handler.statuses == [400]
 
 
-@on_a_loop
 async def test_a_body_below_the_rate_is_refused() -> None:
     async with serving() as site, site.peer() as peer:
         await peer.send(asked(length=10_000), b"a")
@@ -221,7 +213,6 @@ async def test_a_body_below_the_rate_is_refused() -> None:
         assert site.handler.statuses == [400]
 
 
-@on_a_loop
 async def test_bytes_after_the_timeout_are_not_received_into_the_body() -> None:
     limits = replace(LIMITS, rate_interval=2 * LIMITS.receive_timeout)
     async with serving(limits=limits) as site, site.peer() as peer:

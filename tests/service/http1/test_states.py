@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from support.http.http1_site import answer, asked, give, on_a_loop, serving
+from support.http.http1_site import answer, asked, give, serving
 from tensor_round_service.http1.connection import Connection
 from tensor_round_service.http1.lifecycle import MOVES, State
+
+pytestmark = pytest.mark.anyio
 
 
 def ways() -> dict[State, list[State]]:
@@ -37,7 +39,6 @@ def test_table_leads_to_every_state_and_from_each_to_closing() -> None:
 
 
 @pytest.mark.parametrize("state", LIVE, ids=lambda state: state.name)
-@on_a_loop
 async def test_only_the_moves_of_the_table_are_made_until_the_connection_is_lost(
     state: State,
 ) -> None:
@@ -62,7 +63,6 @@ async def test_only_the_moves_of_the_table_are_made_until_the_connection_is_lost
 
 
 @pytest.mark.parametrize("header", [0, 512], ids=["/round", "/v2"])
-@on_a_loop
 async def test_64_kib_need_no_wait(monkeypatch: pytest.MonkeyPatch, header: int) -> None:
     """The tensor is received with its head in one read, and sent with its head in one write."""
     states: list[State] = []

@@ -6,13 +6,12 @@ import asyncio
 import socket
 import ssl
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, ParamSpec
+from typing import Any
 
 from support.services.tls import SERVER, caller_context
 from tensor_round_service.http1.connection import Connection, HTTPProtocol
@@ -23,7 +22,6 @@ from tensor_round_service.http1.request import Request
 from tensor_round_service.http1.response import FixedFields, Response
 from tensor_round_service.process.tls import server_context
 
-P = ParamSpec("P")
 #: What takes longer never comes.
 SECONDS = 20
 #: Each time limit is unlike the others by more than a busy machine is late.
@@ -51,17 +49,6 @@ class Loop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return super().time() + self.ahead
-
-
-def on_a_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """A test that runs on such a loop."""
-
-    @wraps(test)
-    def run(*given: P.args, **named: P.kwargs) -> None:
-        with asyncio.Runner(loop_factory=Loop) as runner:
-            runner.run(test(*given, **named))
-
-    return run
 
 
 async def pass_time(seconds: float) -> None:
