@@ -106,7 +106,7 @@ def _complaint(verdict: Verdict, known: Known | None) -> str | None:
     if known.tried != verdict.tried:
         raise CannotVerify(
             f"the baseline tried {known.tried:,} patterns of {verdict.name}, this run "
-            f"{verdict.tried:,}: make the baseline anew with the same options"
+            f"{verdict.tried:,}: write a new baseline with the same options"
         )
     if known.digest == verdict.digest:
         return _complaint_of_calls(verdict, known)

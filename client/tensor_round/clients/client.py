@@ -101,9 +101,8 @@ class Client(BaseClient):
     connection error, a response cut short, or a busy service (408, 429, 502, 503, 504; its
     Retry-After is respected). After a first answer, the client waits for a service that refuses
     connections, or whose gateway answers 500, 502, 503 or 504, for as long as ``timeout`` allows,
-    unless ``retries`` is 0. ``connections`` is the most connections, and so the most tiles under
-    way. Arrays of more than
-    ``tile_bytes`` bytes are cut into tiles.
+    unless ``retries`` is 0. ``connections`` limits the connections, and so the tiles that
+    are sent at once. Arrays of more than ``tile_bytes`` bytes are cut into tiles.
 
     ``digest`` verifies every payload end to end by SHA-256 (RFC 9530). ``headers`` are added to
     every request. ``transport`` is an ``httpx2.BaseTransport`` to use in place of the client's
@@ -155,7 +154,7 @@ class Client(BaseClient):
         can be repeated. The content of any other ``out`` is then undefined.
 
         ``progress`` is True for a bar on stderr, or a function that is called with the bytes done
-        and the bytes in total. ``decimals`` is that of NumPy's ``round``: rounding is to integers.
+        and the bytes in total. ``decimals`` must be 0: rounding is to integers.
 
         Raises :class:`InvalidDescriptor` for a tensor that the operator does not accept, before
         anything is sent; :class:`InvalidArgument`, :class:`ConnectionFailed`,
@@ -173,7 +172,7 @@ class Client(BaseClient):
         return rounded
 
     def compare(self, x: object, *, progress: bool | ProgressCallback = False) -> Differences:
-        """Where the dialects' operators, and the rounding directions, differ on ``x``.
+        """Show where the dialects' operators, and the rounding directions, differ on ``x``.
 
         ``x`` is an array in host memory, as for :meth:`round`; masked elements count too. The
         result has the number of differing elements, and the first of them, for each pair of

@@ -180,7 +180,7 @@ class Server(uvicorn.Server):
             server.close()
         if not await self._finish(self._drain_timeout):
             tasks = list(self.server_state.tasks)
-            logger.warning("drain timeout: %d requests are refused", len(tasks))
+            logger.warning("drain timeout: rejecting %d requests", len(tasks))
             for task in tasks:
                 task.cancel()
             await self._finish(REFUSAL_SECONDS)

@@ -61,7 +61,7 @@ class ServerTLS:
         except CertificateError as error:
             logger.error("TLS: %s; the previous certificate stays in effect", error)
             return False
-        logger.info("TLS: the certificate was read again from %s", self._files[0])
+        logger.info("TLS: reloaded the certificate from %s", self._files[0])
         return True
 
 

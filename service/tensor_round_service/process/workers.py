@@ -195,7 +195,7 @@ class Supervisor:
             worker.silent_checks += worker.has_started
             if worker.silent_checks > _CHECKS:
                 pid, seconds = worker.process.pid, FROZEN_SECONDS
-                logger.error("worker %d has not run for %g s and is killed", pid, seconds)
+                logger.error("killing worker %d, which has not responded for %g s", pid, seconds)
                 worker.send(signal.SIGKILL)
         self._loop.call_later(FROZEN_SECONDS / _CHECKS, self._check)
 
@@ -257,7 +257,7 @@ class Supervisor:
         self._listener.close()
 
     def _kill_late_workers(self) -> None:
-        logger.error("%d workers did not exit in time and are killed", len(self._workers))
+        logger.error("killing %d workers that did not exit in time", len(self._workers))
         self._exit_code = 1
         self._send(signal.SIGKILL)
 

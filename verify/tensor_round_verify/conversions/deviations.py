@@ -131,11 +131,11 @@ QUANTIZATIONS = (
         *(NO_REPORT, _narrowed_to("bfloat16")),
     ),
     _quotient(
-        *("quotient in float32", "divides in float32for every type of scale"),
+        *("quotient in float32", "divides in float32 for every type of scale"),
         *(NO_REPORT, _quotient_in("float32")),
     ),
     _quotient(
-        *("quotient in float64", "divides in float64for every type of scale"),
+        *("quotient in float64", "divides in float64 for every type of scale"),
         *(NO_REPORT, _quotient_in("float64")),
     ),
     Deviation(
