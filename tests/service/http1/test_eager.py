@@ -5,26 +5,19 @@ from __future__ import annotations
 import asyncio
 import gc
 import weakref
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any
 
 import pytest
-import uvloop
 
 from tensor_round_service.http1.connection import start_eagerly
 
-LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+pytestmark = pytest.mark.anyio
 
 
-def on_both_loops(test: Callable[[], Coroutine[Any, Any, None]]) -> Any:
-    """A test that runs on each event loop."""
-
-    @pytest.mark.parametrize("loop", LOOPS)
-    def run(loop: str) -> None:
-        with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
-            runner.run(test())
-
-    return run
+@pytest.fixture(params=[False, True], ids=["asyncio", "uvloop"])
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
+    return "asyncio", {"use_uvloop": request.param}
 
 
 def begin(coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
@@ -38,7 +31,6 @@ def begun(coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
     return task
 
 
-@on_both_loops
 async def test_coroutine_that_never_waits_is_done_on_return() -> None:
     async def work() -> None:
         steps.append("done")
@@ -53,7 +45,6 @@ async def test_coroutine_that_never_waits_is_done_on_return() -> None:
         begin(fail())
 
 
-@on_both_loops
 async def test_coroutine_that_waits_becomes_a_task() -> None:
     async def work() -> None:
         steps.append("begun")
@@ -73,7 +64,6 @@ async def test_coroutine_that_waits_becomes_a_task() -> None:
     assert steps == ["begun", "came", "from a thread"]
 
 
-@on_both_loops
 async def test_coroutine_that_yields_resumes_in_the_next_turn() -> None:
     async def work() -> None:
         await asyncio.sleep(0)
@@ -86,7 +76,6 @@ async def test_coroutine_that_yields_resumes_in_the_next_turn() -> None:
     assert steps == ["later"]
 
 
-@on_both_loops
 async def test_error_of_the_awaited_future_is_raised_in_the_task() -> None:
     async def work() -> None:
         await future
@@ -99,33 +88,27 @@ async def test_error_of_the_awaited_future_is_raised_in_the_task() -> None:
 
 
 @pytest.mark.parametrize("is_waiting", [False, True])
-@pytest.mark.parametrize("loop", LOOPS)
-def test_cancelled_coroutine_can_wait_again_and_return(loop: str, is_waiting: bool) -> None:
-    async def work(future: asyncio.Future[str]) -> None:
+async def test_cancelled_coroutine_can_wait_again_and_return(is_waiting: bool) -> None:
+    async def work() -> None:
         try:
             await asyncio.sleep(60)
         except asyncio.CancelledError:
             got.append(await future)
 
-    async def main() -> None:
-        future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        task = begun(work(future))
-        if is_waiting:
-            await asyncio.sleep(0)
-        task.cancel()
-        for _ in range(3):
-            await asyncio.sleep(0)
-        assert not task.done()
-        future.set_result("came")
-        await task
-        assert got == ["came"]
-
     got: list[str] = []
-    with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
-        runner.run(main())
+    future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    task = begun(work())
+    if is_waiting:
+        await asyncio.sleep(0)
+    task.cancel()
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert not task.done()
+    future.set_result("came")
+    await task
+    assert got == ["came"]
 
 
-@on_both_loops
 async def test_cancelled_coroutine_frees_its_memory() -> None:
     class Memory(bytearray):
         pass

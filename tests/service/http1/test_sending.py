@@ -13,7 +13,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-import uvloop
 
 from support.http.http1_site import until
 from support.services.tls import SERVER, caller_context
@@ -24,14 +23,14 @@ from tensor_round_service.http1.sending import (
 )
 from tensor_round_service.process.tls import server_context
 
+pytestmark = pytest.mark.anyio
 #: More than the kernel takes.
 LARGE = bytes(range(251)) * (16 << 12)
 
 
-@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
-def runner(request: pytest.FixtureRequest) -> Any:
-    with asyncio.Runner(loop_factory=request.param) as runner:
-        yield runner
+@pytest.fixture(params=[False, True], ids=["asyncio", "uvloop"])
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
+    return "asyncio", {"use_uvloop": request.param}
 
 
 class Written(asyncio.Protocol):
@@ -103,24 +102,21 @@ def readable(sock: socket.socket) -> int:
     return int(count)
 
 
-def test_writer_knows_its_unsent_and_unread_bytes(runner: asyncio.Runner) -> None:
-    async def main() -> None:
-        async with plain() as (written, peer):
-            writer = written.writer
-            assert written.transport.get_write_buffer_limits() == (0, 0)
-            assert not writer.is_encrypted
-            assert not writer.is_paused
-            assert (writer.unsent, writer.unread, writer.is_writable) == (0, 0, True)
-            written.transport.write(b"a")
-            # The kernel has taken all, whether the peer has it or not.
-            assert (writer.unsent, writer.unread, writer.is_paused) == (0, 0, False)
-            written.transport.write(LARGE)
-            assert writer.is_paused
-            assert writer.unsent == written.transport.get_write_buffer_size() > 0
-            await until(lambda: writer.unread + readable(peer) == 1 + len(LARGE))
-            await until(lambda: writer.is_writable is False)
-
-    runner.run(main())
+async def test_writer_knows_its_unsent_and_unread_bytes() -> None:
+    async with plain() as (written, peer):
+        writer = written.writer
+        assert written.transport.get_write_buffer_limits() == (0, 0)
+        assert not writer.is_encrypted
+        assert not writer.is_paused
+        assert (writer.unsent, writer.unread, writer.is_writable) == (0, 0, True)
+        written.transport.write(b"a")
+        # The kernel has taken all, whether the peer has it or not.
+        assert (writer.unsent, writer.unread, writer.is_paused) == (0, 0, False)
+        written.transport.write(LARGE)
+        assert writer.is_paused
+        assert writer.unsent == written.transport.get_write_buffer_size() > 0
+        await until(lambda: writer.unread + readable(peer) == 1 + len(LARGE))
+        await until(lambda: writer.is_writable is False)
 
 
 async def read(peer: socket.socket, nbytes: int) -> bytes:
@@ -132,134 +128,119 @@ async def read(peer: socket.socket, nbytes: int) -> bytes:
     return got
 
 
-def test_parts_are_written_as_they_lie_until_the_kernel_has_them(runner: asyncio.Runner) -> None:
-    async def main() -> None:
-        async with plain() as (written, peer):
-            writer = written.writer
-            await asyncio.wait_for(writer.drain(), 20)
-            parts = [b"head", memoryview(LARGE), b"end"]
-            task = asyncio.ensure_future(writer.write_parts(parts))
-            await until(lambda: writer.is_paused)
-            # What wakes it before its time lets it wait again.
-            writer.resume()
-            writer.pause()
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-            assert not task.done()
-            assert await read(peer, len(LARGE) + 7) == b"head" + LARGE + b"end"
-            await asyncio.wait_for(task, 20)
-            assert (writer.unsent, writer.is_paused) == (0, False)
-            writer.resume()
-
-    runner.run(main())
+async def test_parts_are_written_as_they_lie_until_the_kernel_has_them() -> None:
+    async with plain() as (written, peer):
+        writer = written.writer
+        await asyncio.wait_for(writer.drain(), 20)
+        parts = [b"head", memoryview(LARGE), b"end"]
+        task = asyncio.ensure_future(writer.write_parts(parts))
+        await until(lambda: writer.is_paused)
+        # What wakes it before its time lets it wait again.
+        writer.resume()
+        writer.pause()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert not task.done()
+        assert await read(peer, len(LARGE) + 7) == b"head" + LARGE + b"end"
+        await asyncio.wait_for(task, 20)
+        assert (writer.unsent, writer.is_paused) == (0, False)
+        writer.resume()
 
 
-def test_waiting_writer_can_be_cancelled_or_disconnected(runner: asyncio.Runner) -> None:
-    async def main() -> None:
-        async with plain() as (written, _):
-            writer = written.writer
-            written.transport.write(LARGE)
-            task = asyncio.ensure_future(writer.drain())
-            await asyncio.sleep(0)
-            task.cancel()
-            writer.resume()
-            writer.pause()
-            await asyncio.wait([task])
-            assert task.cancelled()
-            writer.pause()
-            task = asyncio.ensure_future(writer.drain())
-            await asyncio.sleep(0)
-            written.transport.abort()
-            await asyncio.wait_for(task, 20)
-            assert writer.is_lost
-
-    runner.run(main())
+async def test_waiting_writer_can_be_cancelled_or_disconnected() -> None:
+    async with plain() as (written, _):
+        writer = written.writer
+        written.transport.write(LARGE)
+        task = asyncio.ensure_future(writer.drain())
+        await asyncio.sleep(0)
+        task.cancel()
+        writer.resume()
+        writer.pause()
+        await asyncio.wait([task])
+        assert task.cancelled()
+        writer.pause()
+        task = asyncio.ensure_future(writer.drain())
+        await asyncio.sleep(0)
+        written.transport.abort()
+        await asyncio.wait_for(task, 20)
+        assert writer.is_lost
 
 
 @pytest.mark.parametrize("parts", [[LARGE], [b"head", memoryview(LARGE), b"end"]])
-def test_tls_gets_a_piece_at_a_time(runner: asyncio.Runner, parts: list[Any]) -> None:
+async def test_tls_gets_a_piece_at_a_time(parts: list[Any]) -> None:
     content = b"".join(parts)
 
-    async def main() -> None:
-        async with tls() as (written, reader, _):
-            writer, transport = written.writer, written.transport
-            assert transport.get_write_buffer_limits() == (0, 1)
-            assert writer.is_encrypted
-            task = asyncio.ensure_future(writer.write_parts(parts))
-            await until(lambda: writer.is_paused)
-            left = writer.unsent - transport.get_write_buffer_size()
-            assert 0 < left < len(content)
-            if len(parts) == 1:
-                assert (len(content) - left) % TLS_PIECE_BYTES == 0
-            assert await reader.readexactly(len(content)) == content
-            await asyncio.wait_for(task, 20)
-            assert writer.unsent == 0
-
-    runner.run(main())
+    async with tls() as (written, reader, _):
+        writer, transport = written.writer, written.transport
+        assert transport.get_write_buffer_limits() == (0, 1)
+        assert writer.is_encrypted
+        task = asyncio.ensure_future(writer.write_parts(parts))
+        await until(lambda: writer.is_paused)
+        left = writer.unsent - transport.get_write_buffer_size()
+        assert 0 < left < len(content)
+        if len(parts) == 1:
+            assert (len(content) - left) % TLS_PIECE_BYTES == 0
+        assert await reader.readexactly(len(content)) == content
+        await asyncio.wait_for(task, 20)
+        assert writer.unsent == 0
 
 
 @pytest.mark.parametrize("is_cancelled", [True, False], ids=["cancelled", "lost"])
-def test_bytes_not_yet_given_to_tls_are_dropped(runner: asyncio.Runner, is_cancelled: bool) -> None:
-    async def main() -> None:
-        async with tls() as (written, _, peer):
-            writer, transport = written.writer, written.transport
-            peer.transport.pause_reading()
-            task = asyncio.ensure_future(writer.write_parts([LARGE]))
-            await until(lambda: writer.is_paused)
-            if is_cancelled:
-                task.cancel()
-                await asyncio.wait([task])
-                assert writer.unsent == transport.get_write_buffer_size()
-            else:
-                transport.abort()
-                await asyncio.wait_for(task, 20)
-                assert writer.is_lost
-
-    runner.run(main())
+async def test_bytes_not_yet_given_to_tls_are_dropped(is_cancelled: bool) -> None:
+    async with tls() as (written, _, peer):
+        writer, transport = written.writer, written.transport
+        peer.transport.pause_reading()
+        task = asyncio.ensure_future(writer.write_parts([LARGE]))
+        await until(lambda: writer.is_paused)
+        if is_cancelled:
+            task.cancel()
+            await asyncio.wait([task])
+            assert writer.unsent == transport.get_write_buffer_size()
+        else:
+            transport.abort()
+            await asyncio.wait_for(task, 20)
+            assert writer.is_lost
 
 
-def test_rate_counts_the_bytes_that_the_peer_received(runner: asyncio.Runner) -> None:
-    async def main() -> None:
-        async with plain() as (written, peer):
-            writer = written.writer
-            # Some of it stays with the transport, however much of it has been read.
-            peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+async def test_rate_counts_the_bytes_that_the_peer_received() -> None:
+    async with plain() as (written, peer):
+        writer = written.writer
+        # Some of it stays with the transport, however much of it has been read.
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
 
-            async def at_rest(nbytes: int) -> int:
-                """How much is unread when the peer has read so many bytes in all."""
-                await until(lambda: writer.unread + readable(peer) + nbytes == len(LARGE))
-                return writer.unread
+        async def at_rest(nbytes: int) -> int:
+            """How much is unread when the peer has read so many bytes in all."""
+            await until(lambda: writer.unread + readable(peer) + nbytes == len(LARGE))
+            return writer.unread
 
-            written.transport.write(LARGE)
-            before, unsent = await at_rest(0), writer.unsent
-            # What the kernel holds is neither read nor a debt.
+        written.transport.write(LARGE)
+        before, unsent = await at_rest(0), writer.unsent
+        # What the kernel holds is neither read nor a debt.
+        writer.start_rate(1, 0)
+        assert before > unsent
+        assert writer.holds_rate(1) is False
+        for count, (seconds, is_held) in enumerate([(0, True), (1, False)], 1):
             writer.start_rate(1, 0)
-            assert before > unsent
-            assert writer.holds_rate(1) is False
-            for count, (seconds, is_held) in enumerate([(0, True), (1, False)], 1):
-                writer.start_rate(1, 0)
-                writer.holds_rate(0)
-                await read(peer, 1 << 20)
-                after = await at_rest(count << 20)
-                assert writer.holds_rate(before - after + seconds) is is_held
-                before = after
-            # What was read before the start does not count; what was not sent then does.
+            writer.holds_rate(0)
             await read(peer, 1 << 20)
-            await at_rest(3 << 20)
-            writer.start_rate(1, 0)
-            assert writer.holds_rate(1) is False
-            unsent = writer.unsent
-            writer.start_rate(1, 0)
-            await read(peer, 6 << 20)
-            after = await at_rest(9 << 20)
-            assert after < unsent
-            assert writer.holds_rate(unsent - after) is True
-            await read(peer, len(LARGE) - (9 << 20))
-            await until(lambda: not writer.is_paused)
-            writer.start_rate(1, 0)
-            assert writer.holds_rate(1000) is True
-
-    runner.run(main())
+            after = await at_rest(count << 20)
+            assert writer.holds_rate(before - after + seconds) is is_held
+            before = after
+        # What was read before the start does not count; what was not sent then does.
+        await read(peer, 1 << 20)
+        await at_rest(3 << 20)
+        writer.start_rate(1, 0)
+        assert writer.holds_rate(1) is False
+        unsent = writer.unsent
+        writer.start_rate(1, 0)
+        await read(peer, 6 << 20)
+        after = await at_rest(9 << 20)
+        assert after < unsent
+        assert writer.holds_rate(unsent - after) is True
+        await read(peer, len(LARGE) - (9 << 20))
+        await until(lambda: not writer.is_paused)
+        writer.start_rate(1, 0)
+        assert writer.holds_rate(1000) is True
 
 
 def test_a_socket_that_is_closed_holds_nothing() -> None:
@@ -311,14 +292,11 @@ def test_no_transport_joins_the_parts() -> None:
     assert gathering.written == [parts]
 
 
-def test_writing_parts_pauses_as_writing_bytes_does(runner: asyncio.Runner) -> None:
-    async def main() -> None:
-        async with plain() as (written, peer):
-            written.writer.write([b"head", memoryview(LARGE)])
-            assert written.writer.is_paused
-            assert written.writer.unsent == written.transport.get_write_buffer_size() > 0
-            await read(peer, 4 + len(LARGE))
-            await until(lambda: not written.writer.is_paused)
-            assert written.writer.unsent == 0
-
-    runner.run(main())
+async def test_writing_parts_pauses_as_writing_bytes_does() -> None:
+    async with plain() as (written, peer):
+        written.writer.write([b"head", memoryview(LARGE)])
+        assert written.writer.is_paused
+        assert written.writer.unsent == written.transport.get_write_buffer_size() > 0
+        await read(peer, 4 + len(LARGE))
+        await until(lambda: not written.writer.is_paused)
+        assert written.writer.unsent == 0
