@@ -1,13 +1,19 @@
-"""One version, and a changelog that tools can read."""
+"""One version, a changelog that tools can read, and README's line that installs from git."""
 
 from __future__ import annotations
 
 import json
 import re
+import shlex
+import subprocess
+import sys
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
+
+from support.environments import commands, make_repository
 
 ROOT = Path(__file__).parents[2]
 VERSION: str = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
@@ -37,3 +43,20 @@ def test_the_changelog_is_in_the_form_of_keep_a_changelog() -> None:
         parts = re.findall(r"^### (.*)$", release, re.M)
         order = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
         assert parts == [part for part in order if part in parts]
+
+
+def test_the_readme_s_requirement_is_built_from_git(tmp_path: Path) -> None:
+    make_repository(tmp_path / "clone")
+    (requirement,) = (
+        words[2]
+        for words in map(shlex.split, commands(tmp_path / "clone"))
+        if words[:2] == ["pip", "install"]
+    )
+    assert requirement.startswith("tensor-round[all] @ git+file:///")
+    pip = [sys.executable, "-m", "pip", "wheel", "--no-deps", "-w", str(tmp_path / "wheels")]
+    done = subprocess.run([*pip, requirement], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (wheel,) = (tmp_path / "wheels").iterdir()
+    with zipfile.ZipFile(wheel) as archive:
+        (metadata,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
+        assert "Provides-Extra: all\n" in archive.read(metadata).decode()

@@ -30,7 +30,7 @@ from tensor_round_service.oip.models import find
 from tensor_round_service.oip.plan import plan
 from tensor_round_service.routes.tensors import Document
 
-from . import mutation, seeds
+from . import inputs
 
 #: The longest that a reader may take, in seconds; the service's event loop waits for it.
 MAX_SECONDS = 0.020
@@ -116,29 +116,29 @@ class Target:
     def mutated(self, random: random.Random) -> bytes:
         """Some input that may not be valid."""
         if self.trees and random.random() < 0.6:
-            return mutation.mutate_json(random, random.choice(self.trees))
-        return mutation.mutate(random, random.choice(self.valid), self.valid)
+            return inputs.mutate_json(random, random.choice(self.trees))
+        return inputs.mutate(random, random.choice(self.valid), self.valid)
 
 
 def targets() -> dict[str, Target]:
     """Every reader, by name."""
 
     def of_json(read: Callable[[bytes], None], trees: list[dict[str, object]]) -> Target:
-        return Target(read, [seeds.json.dumps(tree).encode() for tree in trees], trees)
+        return Target(read, [inputs.json.dumps(tree).encode() for tree in trees], trees)
 
-    packed = seeds.gzip.compress(seeds.X.tobytes() * 50)
+    packed = inputs.gzip.compress(inputs.X.tobytes() * 50)
     return {
-        "npy": Target(read_npy, seeds.npy_files()),
-        "descriptor": of_json(read_descriptor, seeds.DESCRIPTORS),
-        "dxdispatch": of_json(read_dxdispatch, seeds.MODELS),
-        "operator": Target(read_operator, seeds.OPERATORS),
-        "refusal": Target(read_refusal, seeds.problems()),
-        "layer": Target(read_layer, seeds.LAYERS),
-        "document": of_json(read_document, seeds.DOCUMENTS),
-        "inference": of_json(read_inference, seeds.INFERENCES),
+        "npy": Target(read_npy, inputs.npy_files()),
+        "descriptor": of_json(read_descriptor, inputs.DESCRIPTORS),
+        "dxdispatch": of_json(read_dxdispatch, inputs.MODELS),
+        "operator": Target(read_operator, inputs.OPERATORS),
+        "refusal": Target(read_refusal, inputs.problems()),
+        "layer": Target(read_layer, inputs.LAYERS),
+        "document": of_json(read_document, inputs.DOCUMENTS),
+        "inference": of_json(read_inference, inputs.INFERENCES),
         "gzip": Target(read_encoded, [packed, packed + packed]),
-        "head": Target(read_head, seeds.requests()),
-        "body": Target(read_body, seeds.chunked_bodies()),
+        "head": Target(read_head, inputs.requests()),
+        "body": Target(read_body, inputs.chunked_bodies()),
         "fields": Target(
             read_fields, [b"sha-256=:" + b"A" * 43 + b"=:, unixsum=5;q=1", b"sha-256=10, md5=3"]
         ),

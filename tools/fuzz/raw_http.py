@@ -17,7 +17,7 @@ from stress.metrics import Report
 from support.services.server import Service, tracebacks
 from tensor_round.contract.errors import REFUSALS
 
-from . import mutation, seeds
+from . import inputs
 from .mixes.drawing import Source
 from .mixes.messages import Fault, Response, read
 from .mixes.valid import small
@@ -91,7 +91,7 @@ def complaint(response: Response, message: bytes) -> str | None:
 
 async def fuzz(port: int, count: int, seed: int, found: Findings) -> Findings:
     """Send so many mutated requests to the service at that port; add what is found."""
-    valid = seeds.requests()
+    valid = inputs.requests()
     source, right = random.Random(seed), Source(seed)
     batches = iter(range(-(-count // BATCH)))
 
@@ -110,7 +110,7 @@ async def fuzz(port: int, count: int, seed: int, found: Findings) -> Findings:
 
     async def send_batches() -> None:
         for _ in batches:
-            messages = [mutation.mutate(source, source.choice(valid), valid) for _ in range(BATCH)]
+            messages = [inputs.mutate(source, source.choice(valid), valid) for _ in range(BATCH)]
             await asyncio.gather(*map(mutated, messages))
             began, request = time.perf_counter(), small(right)
             response = await exchange(port, request.wire)

@@ -27,7 +27,7 @@ from tensor_round_service.backends.cuda.backend import CupyBackend
 from tensor_round_service.backends.cuda.cupy_device import CupyDevice
 from tensor_round_verify.reference import ROUNDINGS
 
-from . import served, speed
+from . import measured
 
 #: Seconds for all of it, and those left over at the end to write it down.
 BUDGET, SPARE = 300.0, 15.0
@@ -72,14 +72,14 @@ def measure() -> Results:
     device = CupyDevice(0)
     backend = CupyBackend([device], NumpyBackend())
     _say("kernels beside a copy")
-    copy_rate, ratios = speed.kernels(device)
+    copy_rate, ratios = measured.kernels(device)
     device.trim()
     _say("host tensors beside bare copies")
-    pipeline, copies = _if_possible(partial(speed.pipeline, backend, device)) or (None, {})
+    pipeline, copies = _if_possible(partial(measured.pipeline, backend, device)) or (None, {})
     device.trim()
     _say("requests")
-    small = _if_possible(served.small_requests) or {}
-    shared = _if_possible(partial(served.shared_memory, device))
+    small = _if_possible(measured.small_requests) or {}
+    shared = _if_possible(partial(measured.shared_memory, device))
     _say("every pattern")
     exhaustive = every_pattern(backend, deadline)
     backend.close()
@@ -122,7 +122,7 @@ def _if_possible(measurement: Callable[[], T]) -> T | None:
     """Its result; a reason on stderr where there is none. The rest is measured all the same."""
     try:
         return measurement()
-    except (speed.NotMeasured, AssertionError, OSError) as error:
+    except (measured.NotMeasured, AssertionError, OSError) as error:
         _say(f"not measured: {error}")
         return None
 

@@ -13,7 +13,7 @@ from textwrap import indent
 
 from suites import page as suites
 
-from . import parts, sdk, settings, specifications, staircase
+from . import pictures, sdk, settings, specifications
 
 ROOT = Path(__file__).parents[2]
 # Kustomize cannot include a file in a resource.
@@ -31,8 +31,8 @@ MADE: dict[str, Callable[[str], str]] = {
     "docs/settings.md": lambda _: settings.page(),
     "docs/specifications.md": lambda _: specifications.page(),
     "docs/published-suites.md": lambda _: suites.page(),
-    "docs/staircase.svg": lambda _: staircase.picture(),
-    "docs/parts.svg": lambda _: parts.picture(),
+    "docs/staircase.svg": lambda _: pictures.staircase(),
+    "docs/parts.svg": lambda _: pictures.parts(),
     "deploy/kubernetes/overlays/monitoring/prometheus-rule.yaml": lambda _: (
         RULE + indent((ROOT / "deploy/monitoring/alerts.yml").read_text(), "  ")
     ),
