@@ -18,13 +18,24 @@ from support.forking import start
 
 
 def command(
-    *arguments: object, url: str | None = None, given: bytes = b"", **environment: str
+    *arguments: object,
+    url: str | None = None,
+    given: bytes = b"",
+    folder: Path | None = None,
+    **environment: str,
 ) -> subprocess.CompletedProcess[bytes]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith("TENSOR_ROUND")}
     if url is not None:
         environment["TENSOR_ROUND_URL"] = url
     env = {**kept, "COLUMNS": "200", "NO_COLOR": "1", **environment}
-    return run([*map(str, arguments)], env, given=given)
+    return run([*map(str, arguments)], env, folder, given=given)
+
+
+def said(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    """The same command, with what it prints as text."""
+    done = command(*arguments, **options)
+    texts = done.stdout.decode(), done.stderr.decode()
+    return subprocess.CompletedProcess(done.args, done.returncode, *texts)
 
 
 def run(

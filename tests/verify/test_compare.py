@@ -97,7 +97,9 @@ def test_ties_to_away_but_for_three_of_a_million() -> None:
         "    [500, 0]: x -4.5, b -4.0, expected -5.0",
         "    [999, 999]: x 0.5, b 0.0, expected 1.0",
     ]
-    assert json.loads(json.dumps(found.as_data())) == {
+    data = json.loads(json.dumps(found.as_data()))
+    row = data.pop("classes").pop("exact_tie")
+    assert data == {
         "dtype": "float32",
         "shape": [1000, 1000],
         "elements": 1_000_000,
@@ -110,38 +112,13 @@ def test_ties_to_away_but_for_three_of_a_million() -> None:
         "explained": True,
         "sentence": found.sentence,
         "names": ["array a", "array b"],
-        "classes": {
-            "exact_tie": {
-                "name": "exact ties",
-                "different": 3,
-                "first": [
-                    {
-                        "index": [12, 7],
-                        "x": {"value": "2.5", "bits": "0x40200000"},
-                        "results": {
-                            "b": {"value": "2.0", "bits": "0x40000000"},
-                            "expected": {"value": "3.0", "bits": "0x40400000"},
-                        },
-                    },
-                    {
-                        "index": [500, 0],
-                        "x": {"value": "-4.5", "bits": "0xc0900000"},
-                        "results": {
-                            "b": {"value": "-4.0", "bits": "0xc0800000"},
-                            "expected": {"value": "-5.0", "bits": "0xc0a00000"},
-                        },
-                    },
-                    {
-                        "index": [999, 999],
-                        "x": {"value": "0.5", "bits": "0x3f000000"},
-                        "results": {
-                            "b": {"value": "0.0", "bits": "0x00000000"},
-                            "expected": {"value": "1.0", "bits": "0x3f800000"},
-                        },
-                    },
-                ],
-            }
-        },
+    }
+    assert (row["name"], row["different"]) == ("exact ties", 3)
+    assert [one["index"] for one in row["first"]] == [[12, 7], [500, 0], [999, 999]]
+    assert row["first"][1]["x"] == {"value": "-4.5", "bits": "0xc0900000"}
+    assert row["first"][1]["results"] == {
+        "b": {"value": "-4.0", "bits": "0xc0800000"},
+        "expected": {"value": "-5.0", "bits": "0xc0a00000"},
     }
     assert "<td>[12, 7]: x 2.5, b 2.0, expected 3.0</td>" in found._repr_html_()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,25 +14,17 @@ import pytest
 
 import tensor_round as tr
 from support.cases.descriptors import WORDS
-from support.command_line import run
+from support.command_line import said
 
 X = np.array([[-2.5, -0.3, 0.5], [1.5, 2.5, np.nan]], np.float32)
 AWAY = np.array([[-3, -0.0, 1], [2, 3, np.nan]], np.float32)
 
 
-def compare(
-    folder: Path, *arguments: str, given: bytes | None = None
-) -> subprocess.CompletedProcess[str]:
+def compare(folder: Path, *arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[str]:
     """The command in a folder, with no service to ask."""
-    kept = {name: value for name, value in os.environ.items() if "TENSOR_ROUND" not in name}
-    environment = {
-        **kept, "TENSOR_ROUND_URL": "http://127.0.0.1:9", "COLUMNS": "200", "NO_COLOR": "1"
-    }  # fmt: skip
-    done = run(["compare", *arguments], environment, folder, given=given or b"")
-    assert b"Traceback" not in done.stderr
-    return subprocess.CompletedProcess(
-        done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
-    )
+    done = said("compare", *arguments, url="http://127.0.0.1:9", given=given, folder=folder)
+    assert "Traceback" not in done.stderr
+    return done
 
 
 @pytest.fixture

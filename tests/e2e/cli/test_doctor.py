@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from typing import Any
 
 import pytest
 
-from support import command_line
+from support.command_line import said
 from support.http.proxy import Fault, Proxy
 from support.services.server import Service
 from tensor_round.contract.version import __version__
@@ -18,10 +17,7 @@ from tensor_round_cli.doctor import Finding, Level, check_settings, check_versio
 
 
 def doctor(*arguments: str) -> subprocess.CompletedProcess[str]:
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("TENSOR_ROUND")}
-    done = command_line.run(["doctor", *arguments], kept)
-    texts = done.stdout.decode(), done.stderr.decode()
-    return subprocess.CompletedProcess(done.args, done.returncode, *texts)
+    return said("doctor", *arguments)
 
 
 def test_a_service_that_is_well(service: Service) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 
 from support.cases.dialect import Document
 from support.cases.executions import DOCUMENTS, STRIDED, call_of, ieee754, payload_of, reference
-from support.command_line import run
+from support.command_line import command
 from support.services.server import Service
 
 
@@ -22,11 +21,12 @@ def execute(
     text = document if isinstance(document, str) else json.dumps(document)
     (folder / "round.json").write_text(text)
     (folder / "in.bin").write_bytes(payload)
-    return run(
-        ["execute", "--descriptor", "round.json", *arguments],
-        {**os.environ, "TENSOR_ROUND_URL": url, "COLUMNS": "300", "NO_COLOR": "1"},
-        folder,
+    return command(
+        *("execute", "--descriptor", "round.json", *arguments),
+        url=url,
         given=payload,
+        folder=folder,
+        COLUMNS="300",
     )
 
 

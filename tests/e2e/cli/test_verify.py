@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,11 +11,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from support import command_line
+from support.command_line import said
 from support.services.server import Service
 
 KERNELS = """
-import sys
 import numpy as np
 from tensor_round_verify import rounded
 
@@ -49,10 +47,6 @@ def one_wrong(x):
     y = right(x)
     y[x == 2.5] = 3
     return y
-
-if __name__ == "__main__":
-    given = np.frombuffer(sys.stdin.buffer.read(), sys.argv[2])
-    sys.stdout.buffer.write(globals()[sys.argv[1]](given).tobytes())
 """
 
 
@@ -65,10 +59,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
-    done = command_line.run(["verify", *map(str, arguments)], environment, folder)
-    texts = done.stdout.decode(), done.stderr.decode()
-    return subprocess.CompletedProcess(done.args, done.returncode, *texts)
+    return said("verify", *arguments, folder=folder)
 
 
 AWAY = ("python:kernels:away", "--dtype", "float16", "--rounding", "ties_to_away")
@@ -78,13 +69,6 @@ def test_a_right_function_is_silent_and_0(folder: Path) -> None:
     done = run(folder, "python:kernels:right", "--dtype", "float16", "--dtype", "float32")
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr == "python:kernels:right: 1,128,214 results, right\n"
-
-
-@pytest.mark.slow
-def test_a_right_program_is_silent_and_0(folder: Path) -> None:
-    kernel = f"cmd:{sys.executable} kernels.py right <f4"
-    done = run(folder, kernel, "--dtype", "float32", "--rounding", "ties_to_even")
-    assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
 def test_a_fault_is_counted_shown_and_named(folder: Path) -> None:
@@ -123,21 +107,6 @@ def test_a_fault_of_calls_is_told_and_1(folder: Path) -> None:
         "rounded, and so behind the last multiple of 8 at every length.\n  x "
     ) in done.stdout
     assert done.stderr == "python:kernels:tail: 65,536 results, 0 wrong, 1 call error\n"
-
-
-@pytest.mark.slow
-def test_a_program_is_told_what_it_is_fed(folder: Path) -> None:
-    done = run(folder, f"cmd:{sys.executable} kernels.py right <f4")
-    assert done.returncode == 0
-    assert "was fed float32: name another type with --dtype" in done.stderr
-
-
-@pytest.mark.slow
-def test_a_program_with_the_fault_is_told_alike(folder: Path) -> None:
-    kernel = f"cmd:{sys.executable} kernels.py away <f2"
-    done = run(folder, kernel, *AWAY[1:])
-    assert done.returncode == 1
-    assert "this is trunc(x + copysign(0.5, x))." in done.stdout
 
 
 def test_a_report_as_json_is_the_baseline_of_the_next_run(folder: Path, tmp_path: Path) -> None:

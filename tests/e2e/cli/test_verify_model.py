@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from support import command_line
+from support.command_line import said
 
 MODEL = """{ // as DxDispatch has it
     "type": "DML_OPERATOR_ELEMENT_WISE_ROUND", "desc": {
@@ -27,11 +26,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
-    done = command_line.run(["verify", *arguments], environment, folder)
-    texts = done.stdout.decode(), done.stderr.decode()
-    return subprocess.CompletedProcess(done.args, done.returncode, *texts)
+def run(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    return said("verify", *arguments, folder=folder)
 
 
 INPUT = ("--input", "x.npz")

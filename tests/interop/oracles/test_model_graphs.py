@@ -105,16 +105,6 @@ def test_an_operator_alone_gets_the_tensor_of_the_reference_evaluator(model: Pat
     assert not floor.right
 
 
-def test_the_command(model: Path) -> None:
-    np.savez(model.parent / "x.npz", x=X)
-    done = run(model, "-m", "tensor_round", *VERIFY)
-    assert (done.returncode, done.stdout) == (0, ""), done.stderr
-    assert done.stderr == "model.onnx: 10 nodes by 1 runtime, right; 1 not judged\n"
-    done = run(model, "-m", "tensor_round", *VERIFY, "--runtime", "openvino")
-    assert done.returncode == 1
-    assert "\nq: QuantizeLinear of float32 [7]\n" in done.stdout
-
-
 VERIFY = ("verify", "model.onnx", "--input", "x.npz", "--runtime", "onnxruntime")
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from tensor_round_verify import CannotVerify, NotTaken, Report, verify
+from tensor_round_verify import CannotVerify, Report, verify
 
 QUIETED = ("NaN quieted",)
 PAYLOAD_LOST = ("payload lost",)
@@ -86,18 +84,11 @@ FAULTS: dict[str, dict[tuple[str, str], tuple[str, ...]]] = {
     },
     "stablehlo": {("float8_e4m3fn", ""): (), ("", ""): QUIETED},
 }
-#: What each does not take.
+#: What some do not take.
 LACKING = {
     "onnxruntime": {"bfloat16"},
-    "onnx-reference": set(),
     "openvino": {"float8_e4m3fn", "float8_e5m2"},
-    "litert": set(),
-    "litert:builtin": set(),
-    "webgpu": set(),
-    "webgpu:ggml": set(),
     "torch": {"float8_e4m3fn", "float8_e5m2"},
-    "jax": set(),
-    "stablehlo": set(),
 }
 
 
@@ -135,18 +126,8 @@ def test_every_fault_is_explained_by_the_models_it_is_known_by(
 def test_report_names_the_dtypes_a_runtime_lacks(
     runtime: str, report: Callable[[str], Report]
 ) -> None:
-    assert {row.dtype for row in report(runtime).lacking} == LACKING[runtime]
+    assert {row.dtype for row in report(runtime).lacking} == LACKING.get(runtime, set())
     assert all(row.why and "\n" not in row.why for row in report(runtime).lacking)
-
-
-def test_openvinos_fault_is_explained_in_one_sentence(report: Callable[[str], Report]) -> None:
-    (sentence,) = [
-        str(verdict)
-        for verdict in report("openvino").verdicts
-        if verdict.pair == ("float32", "ties_to_away")
-    ]
-    assert "all 15,902 odd integers from 2^23 to 2^24" in sentence
-    assert f"this is {HALF_ADDED}, {MINUS_ZERO}" in sentence
 
 
 def test_openvinos_fault_in_numbers(request: pytest.FixtureRequest) -> None:
@@ -158,15 +139,8 @@ def test_openvinos_fault_in_numbers(request: pytest.FixtureRequest) -> None:
         (1 << 32, 8_388_611) if every else (1_062_678, 15_905)
     )
     assert [count.wrong for count in verdict.classes][:2] == [1, 2]
+    assert "odd integers from 2^23 to 2^24 (off by one)" in str(verdict)
     assert [model.name for model in verdict.explanation.models] == [HALF_ADDED, MINUS_ZERO]
-
-
-@pytest.mark.parametrize(
-    ("runtime", "dtype"), [("onnxruntime", "bfloat16"), ("torch", "float8_e5m2")]
-)
-def test_a_type_that_is_asked_for_and_lacks_is_no_verdict(runtime: str, dtype: str) -> None:
-    with pytest.raises(NotTaken, match=f"no verdict on {dtype}"):
-        verify(runtime, dtypes=[dtype])
 
 
 @pytest.mark.parametrize(
@@ -258,16 +232,3 @@ def test_a_file_that_is_no_model_is_no_verdict(tmp_path: Path) -> None:
         verify(f"onnx-model:{path}")
     with pytest.raises(CannotVerify, match="there is no file"):
         verify(f"onnx-model:{path}x")
-
-
-def test_the_command_line_on_a_real_runtime() -> None:
-    command = [sys.executable, "-m", "tensor_round", "verify", "onnxruntime"]
-    right = [*command, "--dtype", "float32", "--rounding", "ties_to_even"]
-    done = subprocess.run(right, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, ""), done.stderr
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, ""), done.stderr
-    assert "every number is right; NaNs lose their payload or are quieted" in done.stderr
-    done = subprocess.run([*command, "--nans", "bits"], capture_output=True, text=True)
-    assert done.returncode == 1
-    assert "this is payload lost" in done.stdout
