@@ -18,8 +18,8 @@ import pytest
 
 from support.keys import digest
 from support.services.server import Reply, Service
-from tensor_round.contract import operators
 from tensor_round.contract.errors import REFUSALS
+from tensor_round.contract.operators import registry
 from tensor_round_service.app import create_app
 from tensor_round_service.settings import Settings
 
@@ -237,5 +237,5 @@ def test_every_error_links_to_its_paragraph(service: Service) -> None:
 
 def test_operators_are_the_catalog_and_the_limits(service: Service) -> None:
     shown = service.get("/operators").json()
-    assert shown["dialects"] == json.loads(json.dumps(operators.catalog()))
+    assert shown["dialects"] == json.loads(json.dumps(registry.catalog()))
     assert set(shown) == {"dialects", "roundings", "dtypes", "execution", "limits", "service"}

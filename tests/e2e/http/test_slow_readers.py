@@ -19,9 +19,9 @@ from support.services.tls import TlsService
 MIB = 1 << 20
 #: Two of these do not fit into the budget together.
 LARGE = np.full(10 * MIB, 1.5, "<f4")
-#: A service that wants its responses read at 1 MiB a second, after half a second.
+#: A service that wants its responses read at 1 MiB a second, after a second.
 HASTY = (
-    *("--receive-timeout", "0.5", "--min-send-rate", str(MIB)),
+    *("--receive-timeout", "1", "--min-send-rate", str(MIB)),
     *("--max-bytes-in-flight", "64MiB", "--max-tensor-bytes", "64MiB"),
 )
 CLOSE = "Connection: close\r\n"
@@ -158,7 +158,7 @@ def test_steady_reader_above_the_minimum_rate_gets_the_whole_response() -> None:
     rate = 256 << 10
     x = np.full(12 * MIB // 4, 1.5, "<f4")
     with (
-        Service("--receive-timeout", "1", "--min-send-rate", str(rate)) as service,
+        Service("--receive-timeout", "2", "--min-send-rate", str(rate)) as service,
         contextlib.closing(narrow(service)) as plug,
     ):
         plug.sendall(message(x, more=CLOSE))

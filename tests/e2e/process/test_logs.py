@@ -1,16 +1,25 @@
-"""What the log says: for people or as JSON, of each request where asked for."""
+"""What the log says, in text or JSON: a line a request, served or not; and nobody need read it."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
+import socket
+import struct
 import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from support.http.native_form import ieee754, post
-from support.services.server import Service
+from support.services.server import Reply, Service, until
 
 X = np.array([0.5, 1.5], "<f4")
 SECRET = "0123456789-a-secret-of-the-tests"
@@ -25,15 +34,13 @@ def requested(service: Service) -> None:
 
 
 def lines_about(service: Service, text: str, count: int) -> list[str]:
-    deadline = time.monotonic() + 20
-    while len(found := [line for line in service.log if text in line]) < count:
-        assert time.monotonic() < deadline, service.log
-        time.sleep(0.02)
-    return found
+    until(lambda: sum(text in line for line in service.log) >= count)
+    return [line for line in service.log if text in line]
 
 
-def test_a_line_a_request_for_people() -> None:
-    with Service("--access-log", "true") as service:
+@pytest.mark.parametrize("level", ["info", "debug"])
+def test_each_request_has_a_line_of_text(level: str) -> None:
+    with Service("--access-log", "true", "--log-level", level) as service:
         requested(service)
         served, refused = lines_about(service, " POST /round ", 2)
     assert served.startswith("INFO:     POST /round status=200 received_bytes=8 sent_bytes=8 ")
@@ -42,7 +49,7 @@ def test_a_line_a_request_for_people() -> None:
     assert not any(SECRET in line or "a=1" in line for line in service.log)
 
 
-def test_lines_of_json() -> None:
+def test_each_request_has_a_line_of_json() -> None:
     with Service("--access-log", "true", "--log-format", "json") as service:
         requested(service)
         (line, _) = lines_about(service, '"path": "/round"', 2)
@@ -64,23 +71,284 @@ def test_lines_of_json() -> None:
     assert not any(SECRET in each for each in service.log)
 
 
-def test_no_line_a_request_unless_asked_for() -> None:
+def test_without_access_log_no_request_has_a_line_but_refusals_name_the_trace() -> None:
     with Service() as service:
         requested(service)
-        service.get("/operators")
-    assert not any("/round" in line for line in service.log)
-
-
-def test_the_level_is_the_least_that_is_logged() -> None:
-    with Service("--log-level", "debug", "--access-log", "true") as service:
-        requested(service)
-        lines_about(service, "POST /round", 2)
-
-
-def test_problem_documents_name_the_trace() -> None:
-    with Service() as service:
         reply = service.request("POST", "/round", b"", {"traceparent": TRACE})
         assert reply.json()["traceparent"] == TRACE
         for unlawful in ("", TRACE.upper(), TRACE[:-1], "00-" + "0" * 32 + TRACE[35:]):
             reply = service.request("POST", "/round", b"", {"traceparent": unlawful})
             assert "traceparent" not in reply.json()
+    assert not any("/round" in line for line in service.log)
+
+
+def test_control_characters_of_callers_are_escaped() -> None:
+    with Service("--access-log", "true") as running:
+        with running.connect() as plug:
+            plug.sendall(b"GET /%9b%1b[31m%0a%20status=200\xc2\x85 HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert plug.recv(1 << 16).startswith(b"HTTP/1.1 40")
+        (line,) = lines_about(running, "31m", 1)
+    assert line.rstrip("\n").isprintable()
+    assert line.isascii()
+    assert " status=200" not in line
+
+
+ROUND = f"POST /round HTTP/1.1\r\nHost: x\r\nOperator-Descriptor: {ieee754('float32', [25])}\r\n"
+LENGTH = f"{ROUND}Content-Length: 100\r\n\r\n".encode()
+CHUNKED = f"{ROUND}Transfer-Encoding: chunked\r\n\r\n".encode()
+LARGE = np.zeros(16 << 20, "<f4")
+SECONDS = 0.5
+
+
+def finished(plug: socket.socket) -> None:
+    """Read to the end."""
+    while plug.recv(1 << 16):
+        pass
+
+
+def left(plug: socket.socket) -> None:
+    """Leave, once the service has what was sent."""
+    time.sleep(0.2)
+
+
+def reset(plug: socket.socket) -> None:
+    """Leave within the response, which waits."""
+    time.sleep(0.5)
+    plug.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+@dataclass(frozen=True)
+class Unserved:
+    """What is sent, how the caller goes on, and what is to be counted and logged."""
+
+    sent: bytes
+    status: int
+    code: str
+    route: str
+    received: int
+    end: Callable[[socket.socket], None] = finished
+    method: str | None = "POST"
+    path: str = "/round"
+
+
+GONE = (499, "client_disconnected")
+UNSERVED = {
+    "malformed head": Unserved(
+        b"GET /odd HTTP/1.1\r\nno field\r\n\r\n", 400, "malformed_http", "other",
+        received=31, method=None, path="/odd",
+    ),
+    "no HTTP": Unserved(
+        b"\x16\x03\x01\x02\x00\x9b", 400, "malformed_http", "other",
+        received=6, method=None, path="",
+    ),
+    "length and chunks": Unserved(
+        CHUNKED.replace(b"Transfer", b"Content-Length: 5\r\nTransfer") + b"0\r\n\r\n",
+        400, "malformed_http", "/round", received=0, method=None,
+    ),
+    "malformed chunk": Unserved(CHUNKED + b"zz\r\n", 400, "malformed_http", "/round", received=4),
+    "slow head": Unserved(
+        b"GET /slow HTTP/1.1\r\n", 408, "receive_timeout", "other",
+        received=20, method=None, path="/slow",
+    ),
+    "large head": Unserved(
+        b"GET /large HTTP/1.1\r\nX: " + b"x" * 40000, 431, "headers_too_large", "other",
+        received=0, method=None, path="/large",
+    ),
+    "slow body": Unserved(LENGTH + bytes(50), 408, "receive_timeout", "/round", received=50),
+    "gone in the head": Unserved(
+        b"GET /gone HTTP/1.1\r\nHost", *GONE, "other", received=24, end=left, method=None,
+        path="/gone",
+    ),
+    "gone in the body": Unserved(LENGTH + bytes(50), *GONE, "/round", received=50, end=left),
+    "gone in a chunk": Unserved(
+        CHUNKED + b"64\r\n" + bytes(50), *GONE, "/round", received=54, end=left
+    ),
+    "gone in a control request": Unserved(
+        b"POST /v2/repository/index HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{", *GONE,
+        "/v2", received=1, end=left, path="/v2/repository/index",
+    ),
+    "gone in the response": Unserved(
+        ROUND.replace("[25]", f"[{LARGE.size}]").encode()
+        + f"Content-Length: {LARGE.nbytes}\r\n\r\n".encode() + LARGE.tobytes(),
+        *GONE, "/round", received=LARGE.nbytes, end=reset,
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[Service]:
+    options = ("--access-log", "true", "--log-format", "json")
+    with Service(*options, "--receive-timeout", str(SECONDS)) as running:
+        yield running
+
+
+def metric(service: Service, name: str, **labels: str) -> float:
+    families = text_string_to_metric_families(service.get("/metrics").content.decode())
+    return sum(
+        sample.value
+        for family in families
+        for sample in family.samples
+        if sample.name == f"tensor_round_{name}" and labels.items() <= sample.labels.items()
+    )
+
+
+def counted(service: Service, route: str, status: int, code: str) -> float:
+    return metric(service, "requests_total", route=route, status=str(status), code=code)
+
+
+def entries(service: Service) -> list[dict[str, Any]]:
+    found = [json.loads(line) for line in service.log]
+    return [entry for entry in found if entry["event"] == "request"]
+
+
+def unserved(service: Service, skipped: int) -> list[dict[str, Any]]:
+    return [entry for entry in entries(service)[skipped:] if entry["status"] >= 400]
+
+
+@pytest.mark.parametrize("case", UNSERVED.values(), ids=UNSERVED)
+def test_unserved_request_is_counted_once_and_has_its_line(
+    service: Service, case: Unserved
+) -> None:
+    kind = (case.route, case.status, case.code)
+    before, skipped = counted(service, *kind), len(entries(service))
+    with service.connect() as plug:
+        plug.sendall(case.sent)
+        case.end(plug)
+    until(lambda: counted(service, *kind) > before and unserved(service, skipped))
+    assert counted(service, *kind) == before + 1
+    (entry,) = unserved(service, skipped)
+    assert (entry["status"], entry["code"], entry["path"]) == (case.status, case.code, case.path)
+    assert entry.get("method") == case.method
+    assert entry["client"] == "127.0.0.1"
+    if case.received:
+        assert entry["received_bytes"] == case.received
+    assert (entry["sent_bytes"] > 0) == (case.status != 499)
+    assert 0 <= entry["duration_ms"] < 120_000
+    if case.status == 408:
+        assert entry["duration_ms"] >= 0.9 * SECONDS * 1e3
+
+
+def test_refused_end_of_a_body_does_not_count_as_success(service: Service) -> None:
+    """The tensor is whole, but not the chunks: there was one response."""
+    kinds = [("/round", 200, ""), ("/round", 400, "malformed_http")]
+    before = [counted(service, *kind) for kind in kinds]
+    with service.connect() as plug:
+        plug.sendall(CHUNKED + b"64\r\n" + bytes(100) + b"\r\nzz\r\n")
+        assert plug.recv(1 << 16).startswith(b"HTTP/1.1 400 ")
+    assert [counted(service, *kind) for kind in kinds] == [before[0], before[1] + 1]
+
+
+def test_connection_without_a_byte_is_no_request(service: Service) -> None:
+    """As balancers make them, to see whether a port is open."""
+    skipped = len(entries(service))
+    with service.connect():
+        time.sleep(0.1)
+    service.get("/livez")
+    assert not unserved(service, skipped)
+
+
+#: Each makes a line of 8 KiB, so that a few hundred fill the pipe and all that may wait.
+LONG = "/" + "x" * 8000
+REQUESTS = 600
+FORMATS = pytest.mark.parametrize("log_format", ["console", "json"])
+
+
+class UnreadService(Service):
+    """A service on a Unix socket, whose log goes to a file that this process need not read."""
+
+    def __init__(self, folder: Path, errors: int, *options: str) -> None:
+        socket = str(folder / "http.sock")
+        super().__init__("--uds", socket, "--access-log", "true", *options)
+        self.uds = socket
+        self._errors = errors
+
+    def __enter__(self) -> UnreadService:
+        launch = type(self).launch
+        self.process = launch(self.module, self._options(), self._whole_environment(), self._errors)
+        self._wait_until_ready()
+        return self
+
+
+@contextlib.contextmanager
+def pipe() -> Iterator[tuple[int, int]]:
+    """The ends of a pipe."""
+    ends = os.pipe()
+    try:
+        yield ends
+    finally:
+        for end in ends:
+            os.close(end)
+
+
+def ask(service: Service, count: int = REQUESTS) -> None:
+    for _ in range(0, count, 50):
+        with contextlib.closing(service.connection()) as connection:
+            for _ in range(50):
+                connection.request("GET", LONG)
+                assert Reply.read(connection).status == 404
+
+
+def dropped(service: Service) -> int:
+    return int(metric(service, "log_lines_dropped_total"))
+
+
+def read_lines(read: int, last: str) -> list[str]:
+    """The lines of a pipe up to one that contains that text."""
+    content = b""
+    while last.encode() not in content or not content.endswith(b"\n"):
+        content += os.read(read, 1 << 16)
+    return content.decode().splitlines()
+
+
+@pytest.mark.slow
+@FORMATS
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_stalled_reader_of_the_log_stops_nothing(
+    workers: str, log_format: str, tmp_path: Path
+) -> None:
+    """SIGTERM ends the service, with its exit code, though nobody has read what it wrote."""
+    options = ("--workers", workers, "--log-format", log_format)
+    with pipe() as (_, write), UnreadService(tmp_path, write, *options) as service:
+        ask(service)
+        assert service.get("/livez").status == 200
+        until(lambda: dropped(service) > 0)
+
+
+@pytest.mark.slow
+@FORMATS
+def test_reader_of_the_log_that_goes_on_reads_how_many_lines_were_dropped(
+    log_format: str, tmp_path: Path
+) -> None:
+    with (
+        pipe() as (read, write),
+        UnreadService(tmp_path, write, "--log-format", log_format) as service,
+    ):
+        ask(service)
+        lost = dropped(service)
+        assert 0 < lost < REQUESTS
+        lines = read_lines(read, "lines of the log")
+        service.get("/after")
+        lines += read_lines(read, "/after")
+        # The first scrape has a line itself, for which there may have been no room.
+        assert lost <= dropped(service) <= lost + 1
+        lost = dropped(service)
+    notices = [line for line in lines if "lines of the log" in line]
+    assert sum(int(re.findall(r"(\d+) lines of the log", line)[0]) for line in notices) == lost
+    assert "WARNING:" in notices[0] or '"level": "warning"' in notices[0]
+    # The probes have lines, too.
+    assert REQUESTS - lost - 5 <= sum(LONG in line for line in lines) <= REQUESTS - lost + 5
+
+
+@pytest.mark.parametrize("kind", ["full", "gone"])
+def test_full_disk_or_closed_pipe_of_the_log_stops_nothing(kind: str, tmp_path: Path) -> None:
+    """What cannot be written is counted as dropped."""
+    with contextlib.ExitStack() as stack:
+        if kind == "full":
+            errors = stack.enter_context(open("/dev/full", "wb")).fileno()
+        else:
+            read, errors = os.pipe()
+            os.close(read)
+            stack.callback(os.close, errors)
+        service = stack.enter_context(UnreadService(tmp_path, errors))
+        ask(service, 100)
+        until(lambda: dropped(service) >= 100)

@@ -1,15 +1,17 @@
-"""``GET /metrics``: what was counted, of every worker, and who may read it."""
+"""``GET /metrics``: what was counted, of every worker, and who may read it; no count is lost."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import http.client
 import json
 import os
 import re
 import signal
+import subprocess
+import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +21,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from support.devices.host_kernels import NO_COMPILER, compiler
 from support.http.native_form import ieee754, post
-from support.services.server import Reply, Service
+from support.keys import digest
+from support.services.server import Reply, Service, tracebacks, until
 from support.services.variants import DeviceService
 from support.services.workers import serving, workers_of
+from support.small_disk import small_disk
 
 X = np.linspace(-9, 9, 256, dtype="<f4")
 ROUND = ieee754("float32", [X.size])
@@ -54,7 +58,13 @@ def value(found: Samples, name: str, **labels: str) -> float:
     )
 
 
-def test_requests_bytes_and_phases() -> None:
+def rounded(service: Service) -> float:
+    return value(scraped(service), "requests_total", dtype="float32")
+
+
+def test_requests_bytes_and_phases_are_counted() -> None:
+    model = "/v2/models/onnx_round/infer"
+    tensor = {"name": "X", "shape": [2], "datatype": "FP32", "data": [0.5, 1.5]}
     with Service() as service:
         for _ in range(3):
             assert post(service, ROUND, X.tobytes()).status == 200
@@ -64,20 +74,29 @@ def test_requests_bytes_and_phases() -> None:
         assert service.request("POST", "/round", b"", {}).status == 400
         assert service.get("/no/such/path").status == 404
         assert service.request("DELETE", "/operators").status == 405
+        body = json.dumps({"inputs": [tensor]})
+        assert service.request("POST", model, body, {}).status == 200
+        assert service.get("/v2/models/onnx_round").status == 200
         found = scraped(service)
-    rounded = {"route": "/round", "dialect": "ieee754", "dtype": "float32", "backend": "numpy"}
-    assert value(found, "requests_total", **rounded, status="200", code="") == 4
+        reply = service.request(
+            *("GET", "/metrics", None),
+            {"Accept": "application/openmetrics-text; version=1.0.0"},
+        )
+    served = {"route": "/round", "dialect": "ieee754", "dtype": "float32", "backend": "numpy"}
+    assert value(found, "requests_total", **served, status="200", code="") == 4
     refused = {"route": "/round", "status": "400", "code": "missing_descriptor"}
     assert value(found, "requests_total", **refused) == 1
     assert value(found, "requests_total", route="other", status="404", code="not_found") == 1
     refused = {"route": "/operators", "status": "405", "code": "method_not_allowed"}
     assert value(found, "requests_total", **refused) == 1
     assert value(found, "requests_total", route="/readyz") >= 1
+    assert value(found, "requests_total", route=model, dialect="onnx", dtype="float32") == 1
+    assert value(found, "requests_total", route="/v2") == 1
     assert value(found, "received_bytes_total", route="/round") >= 3 * X.nbytes
     assert value(found, "sent_bytes_total", route="/round") >= 3 * X.nbytes
     for phase in ("receive", "queue", "execute", "send"):
-        assert value(found, "phase_seconds_count", phase=phase) == 4
-        assert value(found, "phase_seconds_bucket", phase=phase, le="+Inf") == 4
+        assert value(found, "phase_seconds_count", phase=phase) == 5
+        assert value(found, "phase_seconds_bucket", phase=phase, le="+Inf") == 5
     assert 0 < value(found, "phase_seconds_sum", phase="execute") < 10
     assert value(found, "bytes_in_flight") == 0
     assert value(found, "bytes_in_flight_limit") > 0
@@ -85,18 +104,9 @@ def test_requests_bytes_and_phases() -> None:
     assert value(found, "workers_configured") == value(found, "worker_starts_total") == 1
     assert value(found, "connections", state="working") == 1
     assert value(found, "build_info", backend="numpy") == 1
-
-
-def test_inferences_are_counted_by_their_model() -> None:
-    path = "/v2/models/onnx_round/infer"
-    tensor = {"name": "X", "shape": [2], "datatype": "FP32", "data": [0.5, 1.5]}
-    with Service() as service:
-        body = json.dumps({"inputs": [tensor]})
-        assert service.request("POST", path, body, {}).status == 200
-        assert service.get("/v2/models/onnx_round").status == 200
-        found = scraped(service)
-    assert value(found, "requests_total", route=path, dialect="onnx", dtype="float32") == 1
-    assert value(found, "requests_total", route="/v2") == 1
+    assert reply.headers["Content-Type"].startswith("application/openmetrics-text")
+    names = {family.name for family in openmetrics(reply.content.decode())}
+    assert {"tensor_round_requests", "tensor_round_phase_seconds"} <= names
 
 
 def test_labels_have_few_values_for_any_request() -> None:
@@ -124,24 +134,23 @@ def test_labels_have_few_values_for_any_request() -> None:
     assert found.keys() == before
 
 
-def test_workers_are_summed_up_those_that_have_exited_too() -> None:
-    """Right after their requests the two workers are stopped: they leave what they counted."""
+@pytest.fixture
+def two() -> Iterator[Service]:
     with Service("--workers", "2") as service:
-        deadline = time.monotonic() + 30
-        while serving(service) < 2:
-            assert time.monotonic() < deadline, service.log
-            time.sleep(0.05)
-        for _ in range(20):
-            assert post(service, ROUND, X.tobytes()).status == 200
-        for worker in workers_of(service):
-            os.kill(worker, signal.SIGTERM)
-        while True:
-            found = scraped(service)
-            if value(found, "worker_starts_total") == 4 and value(found, "workers") == 2:
-                break
-            assert time.monotonic() < deadline, found
-            time.sleep(0.1)
-    assert value(found, "requests_total", dtype="float32") == 20
+        until(lambda: serving(service) == 2)
+        yield service
+
+
+def test_counts_of_workers_are_summed_up_also_of_those_that_have_ended(two: Service) -> None:
+    """Right after their requests the two workers are stopped: they leave what they counted."""
+    for _ in range(20):
+        assert post(two, ROUND, X.tobytes()).status == 200
+    for worker in workers_of(two):
+        os.kill(worker, signal.SIGTERM)
+    until(lambda: value(scraped(two), "worker_starts_total") == 4)
+    until(lambda: value(scraped(two), "workers") == 2)
+    assert rounded(two) == 20
+    found = scraped(two)
     assert value(found, "workers_configured") == value(found, "ready") == 2
 
 
@@ -150,58 +159,130 @@ def test_devices_have_memory_and_events() -> None:
     large = np.linspace(-9, 9, 1 << 18, dtype="<f4")
     descriptor = ieee754("float32", [large.size])
     options = ("--backend", "auto", "--gpu-min-bytes", "0", "--drain-delay", "2")
+
+    def events(service: Service) -> list[float]:
+        kinds = ("out_of_memory", "failed", "lost", "fallback")
+        found = scraped(service)
+        return [value(found, "device_events_total", event=kind) for kind in kinds]
+
     with DeviceService(*options) as service:
         found = scraped(service)
         assert value(found, "device_memory_total_bytes", device="host device") == 1 << 30
         assert 0 < value(found, "device_memory_used_bytes", device="host device") < 1 << 30
-        events = ("out_of_memory", "failed", "lost", "fallback")
-        assert [value(found, "device_events_total", event=event) for event in events] == [0] * 4
+        assert events(service) == [0] * 4
         service.fill()
         post(service, descriptor, large.tobytes())
-        found = scraped(service)
-        assert [value(found, "device_events_total", event=event) for event in events] == [
-            1,
-            0,
-            0,
-            1,
-        ]
+        assert events(service) == [1, 0, 0, 1]
         service.fault()
         post(service, descriptor, large.tobytes())
+        assert events(service)[2:] == [1, 2]
         found = scraped(service)
-        assert value(found, "device_events_total", event="lost") == 1
-        assert value(found, "device_events_total", event="fallback") == 2
         assert value(found, "ready") == 0
         assert "tensor_round_device_memory_used_bytes" not in {name for name, _ in found}
         assert service.process.wait(20) == 1
 
 
-def test_openmetrics_is_written_for_who_prefers_it() -> None:
-    with Service() as service:
-        accept = {"Accept": "application/openmetrics-text; version=1.0.0"}
-        reply = service.request("GET", "/metrics", None, accept)
-        assert reply.headers["Content-Type"].startswith("application/openmetrics-text")
-        names = {family.name for family in openmetrics(reply.content.decode())}
-    assert {"tensor_round_requests", "tensor_round_phase_seconds"} <= names
-
-
-def test_keys_shut_it_but_on_a_port_of_its_own(tmp_path: Path) -> None:
+def test_keys_protect_metrics_but_not_on_a_port_of_their_own(tmp_path: Path) -> None:
     keys = tmp_path / "keys"
-    keys.write_text(hashlib.sha256(b"secret").hexdigest())
+    keys.write_text(digest("secret"))
     with Service("--api-keys-file", str(keys)) as service:
         assert service.get("/metrics").status == 401
         assert service.request("GET", "/metrics", None, {"X-API-Key": "secret"}).status == 200
     with Service("--api-keys-file", str(keys), "--metrics-port", "0") as service:
         moved = service.request("GET", "/metrics", None, {"X-API-Key": "secret"})
         assert (moved.status, "METRICS_PORT" in moved.json()["detail"]) == (404, True)
-        (told,) = [line for line in service.log if "running on" in line]
-        (port,) = re.findall(r"\(metrics on port (\d+)\)", told)
-        own = http.client.HTTPConnection("127.0.0.1", int(port), timeout=30)
-        own.request("GET", "/metrics")
-        reply = own.getresponse()
-        found = samples(reply.read().decode())
-        assert reply.status == 200
-        assert value(found, "requests_total", route="/metrics", status="401") == 0
-        own.request("POST", "/round", X.tobytes(), {"Operator-Descriptor": ROUND})
-        refused = own.getresponse()
-        assert (refused.status, json.loads(refused.read())["code"]) == (404, "not_found")
-        own.close()
+        (port,) = re.findall(r"\(metrics on port (\d+)\)", "".join(service.log))
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", int(port))) as own:
+            own.request("GET", "/metrics")
+            reply = Reply.read(own)
+            assert reply.status == 200
+            found = samples(reply.content.decode())
+            assert value(found, "requests_total", route="/metrics", status="401") == 0
+            own.request("POST", "/round", X.tobytes(), {"Operator-Descriptor": ROUND})
+            refused = Reply.read(own)
+            assert (refused.status, refused.json()["code"]) == (404, "not_found")
+
+
+def round_some(service: Service, count: int) -> None:
+    """Rounds on one connection; its worker has counted all when it reads the last request."""
+    with contextlib.closing(service.connection()) as connection:
+        for _ in range(count):
+            connection.request("POST", "/round", X.tobytes(), {"Operator-Descriptor": ROUND})
+            assert Reply.read(connection).status == 200
+        connection.request("GET", "/livez")
+        assert Reply.read(connection).status == 200
+
+
+def kill_all(service: Service) -> None:
+    started = serving(service)
+    for worker in workers_of(service):
+        os.kill(worker, signal.SIGKILL)
+    until(lambda: serving(service) == started + 2)
+
+
+@pytest.mark.slow
+def test_counts_of_killed_workers_are_kept_to_the_last(two: Service) -> None:
+    """Right after their requests, every worker is killed, three times."""
+    for count in range(1, 4):
+        for _ in range(6):
+            round_some(two, 3)
+        kill_all(two)
+        for _ in range(4):
+            assert rounded(two) == 18 * count
+    until(lambda: value(scraped(two), "worker_starts_total") == 8)
+    assert value(scraped(two), "workers") == 2
+
+
+@pytest.mark.slow
+def test_disk_that_is_full_for_a_while_changes_no_count(tmp_path: Path) -> None:
+    with small_disk(tmp_path, 4 << 20) as disk:
+        if not disk.is_mounted:
+            pytest.skip("no disk may be mounted here, and a limit on files is one process's own")
+        environment = {"TMPDIR": str(disk.folder)}
+        with Service("--workers", "2", environment=environment) as service:
+            until(lambda: serving(service) == 2)
+            with disk.full():
+                for count in range(1, 4):
+                    for _ in range(6):
+                        round_some(service, 3)
+                    for _ in range(4):
+                        assert rounded(service) == 18 * count
+                    time.sleep(1.2)  # longer than it takes to state gauges
+                kill_all(service)
+                assert rounded(service) == 54
+                until(lambda: value(scraped(service), "workers") == 2)
+            round_some(service, 6)
+            for _ in range(8):
+                assert rounded(service) == 60
+                assert value(scraped(service), "workers") == 2
+        assert not tracebacks(service.log)
+
+
+@pytest.mark.slow
+def test_folder_of_a_killed_supervisor_is_removed_by_the_next_start(tmp_path: Path) -> None:
+    """But not those of running services, nor others' folders."""
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-m", "tensor_round_service", "--port", "0", "--workers", "2"]
+    (tmp_path / "tensor-round-of-mine").mkdir()
+
+    def folders() -> set[Path]:
+        return set(tmp_path.glob("tensor-round-workers-*"))
+
+    with Service("--workers", "2", environment={"TMPDIR": str(tmp_path)}):
+        (running,) = folders()
+        with subprocess.Popen(
+            command, env=environment, stderr=subprocess.PIPE, text=True
+        ) as killed:
+            assert killed.stderr is not None
+            while "running on" not in killed.stderr.readline():
+                pass
+            (abandoned,) = folders() - {running}
+            killed.kill()
+            killed.stderr.read()  # its workers have drained and ended, too
+        assert folders() == {running, abandoned}
+        with Service("--workers", "2", environment={"TMPDIR": str(tmp_path)}):
+            assert abandoned not in folders()
+            assert len(folders()) == 2
+            assert running in folders()
+        assert folders() == {running}
+    assert [path.name for path in tmp_path.iterdir()] == ["tensor-round-of-mine"]

@@ -1,6 +1,6 @@
-"""A stop and an update lose no request: many callers, sockets of a service manager.
+"""A stop and an update lose no request: signals, drains, sockets of a service manager.
 
-``make stress ARGS=stops`` repeats the stops, and prints its figures.
+``make stress ARGS=shutdown`` and ``ARGS=stops`` repeat the stops, and print their figures.
 """
 
 from __future__ import annotations
@@ -15,21 +15,263 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from http.client import HTTPConnection
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tensor_round as tr
-from support.http.callers import Fates, stopped
+from support.http.callers import Fates, interrupted, stopped
 from support.http.native_form import ieee754, post
-from support.services.server import Process, Reply, Service
+from support.services.server import Process, Reply, Service, until
 from support.services.tls import TlsService
-from support.services.workers import serving, workers_of
+from support.services.workers import children_of, is_running, workers_of
 from tensor_round_service.process import listener
+from tensor_round_service.process.tls import SHUTDOWN_SECONDS
 
 X = np.array([0.5, 1.5, -2.5], "<f4")
 ROUNDED = np.rint(X).tobytes()
+OCTETS = {"Operator-Descriptor": ieee754("float32", [3])}
+ALONE_AND_TOGETHER = pytest.mark.parametrize("workers", ["1", "2"], ids=["alone", "workers"])
+EACH_STARTED = pytest.mark.usefixtures("each_started")
+
+
+@contextlib.contextmanager
+def half_a_request(service: Service) -> Iterator[HTTPConnection]:
+    """A request whose last bytes, from the sixth on, are still to be sent."""
+    with contextlib.closing(service.connection()) as connection:
+        connection.putrequest("POST", "/round")
+        connection.putheader("Operator-Descriptor", ieee754("float32", [3]))
+        connection.putheader("Content-Length", "12")
+        connection.endheaders(X.tobytes()[:6])
+        time.sleep(0.2)
+        yield connection
+
+
+def rest_of(connection: HTTPConnection) -> Reply:
+    connection.send(X.tobytes()[6:])
+    return Reply.read(connection)
+
+
+@pytest.mark.slow
+@EACH_STARTED
+@ALONE_AND_TOGETHER
+def test_sigterm_under_load_loses_no_request(workers: str) -> None:
+    under_way = 0
+    for turn in range(3):
+        with Service("--workers", workers) as service:
+            begun, waiting = interrupted(service, 0.3 + 0.037 * turn)
+        assert not [call for call in begun if call.fault]
+        under_way += waiting
+    assert under_way >= 3, "nothing was under way that could have been lost"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("workers", "rounds"), [("1", 3), ("3", 2)], ids=["alone", "workers"])
+def test_stop_loses_no_connection_of_48_callers(workers: str, rounds: int) -> None:
+    """Each opens a connection for each request."""
+    fates = Fates()
+    for turn in range(rounds):
+        with Service("--workers", workers) as service:
+            fates += stopped(service, 48, 0.3 + 0.05 * turn)
+    assert not fates.lost
+    assert fates.refused == 48 * rounds
+    assert fates.answered_late > 0, "no connection was there that could have been lost"
+
+
+def test_stop_loses_no_connection_to_a_unix_socket(tmp_path: Path) -> None:
+    with Service("--uds", str(tmp_path / "socket"), "--workers", "2") as service:
+        fates = stopped(service, 24, 0.3)
+    assert not fates.lost
+    assert fates.answered_late > 0
+
+
+@pytest.mark.slow
+@EACH_STARTED
+@ALONE_AND_TOGETHER
+def test_stopping_service_serves_on_for_the_drain_delay(workers: str) -> None:
+    delay = 4  # far more than its requests take
+    with (
+        Service("--workers", workers, "--drain-delay", str(delay)) as service,
+        half_a_request(service) as slow,
+    ):
+        began = time.monotonic()
+        service.process.send_signal(signal.SIGTERM)
+        until(lambda: service.get("/readyz").status == 503, delay)
+        ready = service.get("/readyz")
+        assert ready.json()["code"] == "draining"
+        assert int(ready.headers["Retry-After"]) >= 1
+        assert service.get("/v2/health/ready").status == 503
+        assert post(service, ieee754("float32", [3]), X.tobytes()).content == ROUNDED
+        while time.monotonic() - began < delay / 2:
+            assert service.get("/livez").status == 200
+            time.sleep(0.05)
+
+        def is_closed() -> bool:
+            try:
+                service.connect().close()
+            except ConnectionRefusedError:
+                return True
+            return False
+
+        # Who comes while those that wait are accepted tries again after a second.
+        until(is_closed)
+        assert service.process.poll() is None
+        assert rest_of(slow).content == ROUNDED
+        assert service.process.wait(20) == 0
+
+
+@ALONE_AND_TOGETHER
+def test_stop_finishes_a_request_within_the_drain_timeout_and_refuses_one_beyond(
+    workers: str,
+) -> None:
+    limits = ("--drain-timeout", "1", "--receive-timeout", "30", "--min-receive-rate", "0")
+    with (
+        Service("--workers", workers, *limits) as service,
+        half_a_request(service) as quick,
+        half_a_request(service) as slow,
+    ):
+        began = time.monotonic()
+        service.process.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+        reply = rest_of(quick)
+        assert (reply.content, reply.headers["Connection"]) == (ROUNDED, "close")
+        refused = Reply.read(slow)
+        assert (refused.status, refused.json()["code"]) == (503, "draining")
+        assert int(refused.headers["Retry-After"]) >= 1
+        slow.close()
+        assert service.process.wait(20) == 0
+        assert 0.9 < time.monotonic() - began < 20
+
+
+def test_refused_sender_is_heard_out_while_the_service_stops() -> None:
+    with Service() as service, contextlib.closing(service.connect()) as plug:
+        head = f"POST /round HTTP/1.1\r\nHost: x\r\nOperator-Descriptor: {ieee754('float32', [3])}"
+        plug.sendall(f"{head}\r\nContent-Length: {6 << 20}\r\n\r\n".encode())
+        time.sleep(0.2)
+        service.process.send_signal(signal.SIGTERM)
+        for _ in range(6):  # longer than an idle connection is kept now
+            time.sleep(0.15)
+            plug.sendall(bytes(1 << 20))
+        with plug.makefile("rb") as answer:
+            assert answer.read().startswith(b"HTTP/1.1 400 ")
+        plug.close()
+        assert service.process.wait(20) == 0
+
+
+def test_stop_accepts_waiting_connections_before_closing_sockets() -> None:
+    """Also if a connection is silent for a while."""
+    with Service() as service, contextlib.ExitStack() as stack:
+        # The stopped process cannot accept them.
+        os.kill(service.pid, signal.SIGSTOP)
+        waiting = [stack.enter_context(contextlib.closing(service.connection())) for _ in range(40)]
+        service.process.send_signal(signal.SIGTERM)
+        os.kill(service.pid, signal.SIGCONT)
+        time.sleep(0.6)
+        for caller in waiting:
+            caller.request("POST", "/round", X.tobytes(), OCTETS)
+        for caller in waiting:
+            reply = Reply.read(caller)
+            assert (reply.status, reply.content) == (200, ROUNDED)
+            assert reply.headers["Connection"] == "close"
+        assert service.process.wait(20) == 0
+
+
+def test_stop_serves_tls_handshakes_that_have_begun() -> None:
+    with (
+        TlsService() as service,
+        socket.create_connection((service.host, service.port), 5) as sock,
+    ):
+        time.sleep(0.1)
+        service.process.send_signal(signal.SIGTERM)
+        time.sleep(0.4)
+        with service.caller.wrap_socket(sock, server_hostname="localhost") as secure:
+            secure.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert secure.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+        assert service.process.wait(20) == 0
+
+
+def test_stop_ends_idle_connections_without_a_reset() -> None:
+    with Service() as service, contextlib.closing(service.connection()) as caller:
+        caller.request("GET", "/livez")
+        assert Reply.read(caller).status == 200
+        service.process.send_signal(signal.SIGTERM)
+        assert caller.sock.recv(1) == b""
+        # This one was under way then; a reset would be an error here.
+        caller.sock.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert caller.sock.recv(1) == b""
+        assert service.process.wait(20) == 0
+
+
+@pytest.mark.slow
+def test_stop_does_not_wait_for_idle_callers_under_tls() -> None:
+    """Their side of TLS's goodbye would be waited for, and they do not know that it is due."""
+    with TlsService() as service:
+        began = time.monotonic()
+        assert service.stop() == 0
+        usual = time.monotonic() - began
+    with TlsService() as service, contextlib.ExitStack() as stack:
+        for _ in range(3):
+            caller = stack.enter_context(contextlib.closing(service.connection()))
+            caller.request("GET", "/livez")
+            assert Reply.read(caller).status == 200
+        began = time.monotonic()
+        assert service.stop() == 0
+        assert time.monotonic() - began < usual + SHUTDOWN_SECONDS - 1
+
+
+@pytest.mark.slow
+@EACH_STARTED
+@ALONE_AND_TOGETHER
+def test_second_signal_ends_the_service_at_once(workers: str) -> None:
+    with Service("--workers", workers) as service, half_a_request(service):
+        processes = {service.pid, *workers_of(service)}
+        service.process.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+        assert service.process.poll() is None
+        service.process.send_signal(signal.SIGINT)
+        assert service.process.wait(20) == 128 + signal.SIGINT
+        until(lambda: not any(map(is_running, processes)))
+
+
+@EACH_STARTED
+def test_signal_to_the_whole_group_is_one_signal() -> None:
+    """Ctrl-C at a terminal, and systemd's SIGTERM, reach every process."""
+    with Service("--workers", "2") as service, half_a_request(service) as slow:
+        others = workers_of(service) | children_of(service.pid)
+        for pid in (*others, service.pid):
+            os.kill(pid, signal.SIGINT)
+        for pid in others:
+            os.kill(pid, signal.SIGTERM)
+        time.sleep(0.3)
+        assert rest_of(slow).content == ROUNDED
+        assert service.process.wait(20) == 0
+
+
+@pytest.mark.slow
+@EACH_STARTED
+def test_successor_takes_the_unix_socket_while_the_last_requests_end(tmp_path: Path) -> None:
+    path = tmp_path / "round.sock"
+    patient = ("--receive-timeout", "100", "--drain-timeout", "100")
+    with Service("--uds", str(path), *patient) as first, half_a_request(first) as slow:
+        first.process.send_signal(signal.SIGTERM)
+        until(lambda: not path.exists())
+        with Service("--uds", str(path)) as second:
+            assert rest_of(slow).content == ROUNDED
+            assert first.process.wait(20) == 0
+            assert post(second, ieee754("float32", [3]), X.tobytes()).content == ROUNDED
+
+
+def test_without_a_filter_of_sockets_a_single_connection_may_wait() -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=512) as sock:
+        # More than a filter may have: the kernel refuses it.
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(listener, "_NO_SYN", bytes(8 * 5000))
+            listener._turn_away(sock)
+        address = sock.getsockname()
+        with socket.create_connection(address, 1), pytest.raises(TimeoutError):
+            socket.create_connection(address, 0.5)
 
 
 #: Becomes the service in the same process, whose id LISTEN_PID has to be.
@@ -83,85 +325,6 @@ def held(path: Path | None = None) -> Iterator[socket.socket]:
         yield sock
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("workers", "rounds"), [(1, 3), (3, 2)], ids=["alone", "workers"])
-def test_48_callers_that_open_a_connection_for_each_request_lose_none(
-    workers: int, rounds: int
-) -> None:
-    fates = Fates()
-    for turn in range(rounds):
-        with Service("--workers", str(workers)) as service:
-            fates += stopped(service, 48, 0.3 + 0.05 * turn)
-    assert not fates.lost
-    assert fates.refused == 48 * rounds
-    assert fates.answered_late > 0, "no connection was there that could have been lost"
-
-
-def test_callers_at_a_unix_socket_lose_none(tmp_path: Path) -> None:
-    with Service("--uds", str(tmp_path / "socket"), "--workers", "2") as service:
-        fates = stopped(service, 24, 0.3)
-    assert not fates.lost
-    assert fates.answered_late > 0
-
-
-def test_stop_accepts_waiting_connections_before_closing_sockets() -> None:
-    """Also if a connection is silent for a while."""
-    with Service() as service, contextlib.ExitStack() as stack:
-        # The stopped process cannot accept them.
-        os.kill(service.pid, signal.SIGSTOP)
-        waiting = [stack.enter_context(contextlib.closing(service.connection())) for _ in range(40)]
-        service.process.send_signal(signal.SIGTERM)
-        os.kill(service.pid, signal.SIGCONT)
-        time.sleep(0.6)
-        for caller in waiting:
-            caller.request(
-                "POST", "/round", X.tobytes(), {"Operator-Descriptor": ieee754("float32", [3])}
-            )
-        for caller in waiting:
-            reply = Reply.read(caller)
-            assert (reply.status, reply.content) == (200, ROUNDED)
-            assert reply.headers["Connection"] == "close"
-        assert service.process.wait(20) == 0
-
-
-def test_handshakes_of_tls_that_have_begun_are_served() -> None:
-    with TlsService() as service, contextlib.closing(raw(service)) as sock:
-        time.sleep(0.1)
-        service.process.send_signal(signal.SIGTERM)
-        time.sleep(0.4)
-        with service.caller.wrap_socket(sock, server_hostname="localhost") as secure:
-            secure.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            assert secure.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
-        assert service.process.wait(20) == 0
-
-
-def raw(service: Service) -> socket.socket:
-    return socket.create_connection((service.host, service.port), 5)
-
-
-def test_an_idle_connection_gets_the_end_of_the_stream_and_no_reset() -> None:
-    with Service() as service, contextlib.closing(service.connection()) as caller:
-        caller.request("GET", "/livez")
-        assert Reply.read(caller).status == 200
-        service.process.send_signal(signal.SIGTERM)
-        assert caller.sock.recv(1) == b""
-        # This one was under way then; a reset would be an error here.
-        caller.sock.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
-        assert caller.sock.recv(1) == b""
-        assert service.process.wait(20) == 0
-
-
-def test_where_there_is_no_filter_a_single_connection_may_wait() -> None:
-    with socket.create_server(("127.0.0.1", 0), backlog=512) as sock:
-        # More than a filter may have: the kernel refuses it.
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(listener, "_NO_SYN", bytes(8 * 5000))
-            listener._turn_away(sock)
-        address = sock.getsockname()
-        with socket.create_connection(address, 1), pytest.raises(TimeoutError):
-            socket.create_connection(address, 0.5)
-
-
 class Calls:
     """Threads that round by one client with the defaults, until they are told to stop."""
 
@@ -194,16 +357,13 @@ class Calls:
 
     def wait_for(self, more: int) -> None:
         """Wait until so many further calls are done."""
-        goal, until = self.done + more, time.monotonic() + 30
-        while self.done < goal and not self.failed:
-            assert time.monotonic() < until, "too few calls"
-            time.sleep(0.01)
+        goal = self.done + more
+        until(lambda: self.done >= goal or self.failed, 30)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "workers"), [("tcp", "1"), ("tcp", "2"), ("unix", "1")])
-@pytest.mark.timeout(120)
-def test_an_update_with_the_units_socket_loses_none_of_1000_calls(
+def test_update_on_an_inherited_socket_loses_none_of_1000_calls(
     kind: str, workers: str, tmp_path: Path
 ) -> None:
     options = ("--workers", workers)
@@ -211,17 +371,16 @@ def test_an_update_with_the_units_socket_loses_none_of_1000_calls(
         sock = stack.enter_context(held(tmp_path / "socket" if kind == "unix" else None))
         old = stack.enter_context(ActivatedService(*options, sockets=[sock]))
         client = stack.enter_context(tr.Client(old.url))
-        calls = stack.enter_context(Calls(client))
-        calls.wait_for(250)
-        # As systemd does it: the old version stops, then the new one is started.
-        assert old.stop() == 0
-        second = stack.enter_context(ActivatedService(*options, sockets=[sock]))
-        calls.wait_for(250)
-        # And the other way round.
-        third = stack.enter_context(ActivatedService(*options, sockets=[sock]))
-        assert second.stop() == 0
-        calls.wait_for(500)
-        calls.__exit__()
+        with Calls(client) as calls:
+            calls.wait_for(250)
+            # As systemd does it: the old version stops, then the new one is started.
+            assert old.stop() == 0
+            second = stack.enter_context(ActivatedService(*options, sockets=[sock]))
+            calls.wait_for(250)
+            # And the other way round.
+            third = stack.enter_context(ActivatedService(*options, sockets=[sock]))
+            assert second.stop() == 0
+            calls.wait_for(500)
         assert calls.failed == []
         assert calls.done >= 1000
         assert third.process.poll() is None
@@ -234,8 +393,7 @@ def test_connections_wait_in_an_inherited_socket_for_the_successor() -> None:
         with ActivatedService(sockets=[sock]) as first:
             assert first.stop() == 0
         with contextlib.closing(first.connection()) as waiting:
-            descriptor = ieee754("float32", [3])
-            waiting.request("POST", "/round", X.tobytes(), {"Operator-Descriptor": descriptor})
+            waiting.request("POST", "/round", X.tobytes(), OCTETS)
             with ActivatedService(sockets=[sock]):
                 assert Reply.read(waiting).content == ROUNDED
 
@@ -261,48 +419,15 @@ def test_inherited_sockets_serve_all_paths_beside_a_port_for_metrics(tmp_path: P
             assert reply.status == 421
 
 
-@pytest.mark.parametrize(
-    ("count", "reason"),
-    [
-        ("none", "LISTEN_FDS must be the number of sockets, got 'none'"),
-        ("1", "file descriptor 3 of LISTEN_FDS"),
-    ],
-)
-def test_wrong_inheritance_is_one_line(count: str, reason: str) -> None:
-    become = (
-        "import os, sys; os.environ['LISTEN_PID'] = str(os.getpid()); "
-        "os.execv(sys.executable, sys.argv[1:])"
-    )
-    ended = subprocess.run(
-        [sys.executable, "-c", become, sys.executable, "-m", "tensor_round_service"],
-        env={**os.environ, "LISTEN_FDS": count}, capture_output=True, text=True, timeout=30,
-    )  # fmt: skip
-    assert ended.returncode == 1
-    assert ended.stderr.splitlines()[-1].startswith(f"tensor-round-service: {reason}")
-    assert "Traceback" not in ended.stderr
-
-
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_systemd_is_told_of_start_and_stop(workers: str, tmp_path: Path) -> None:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
-        told.bind(str(tmp_path / "notify"))
-        told.settimeout(30)
+def test_systemd_is_notified_of_start_and_stop(workers: str, tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notified:
+        notified.bind(str(tmp_path / "notify"))
+        notified.settimeout(30)
         environment = {"NOTIFY_SOCKET": str(tmp_path / "notify")}
         with Service("--workers", workers, environment=environment):
-            assert told.recv(100) == b"READY=1"
-        assert told.recv(100) == b"STOPPING=1"
-        told.setblocking(False)
+            assert notified.recv(100) == b"READY=1"
+        assert notified.recv(100) == b"STOPPING=1"
+        notified.setblocking(False)
         with pytest.raises(BlockingIOError):
-            told.recv(100)
-
-
-def test_workers_that_are_told_to_end_alone_leave_the_sockets_open() -> None:
-    with Service("--workers", "2") as service:
-        within = time.monotonic() + 60
-        while serving(service) < 2:
-            assert time.monotonic() < within, "not in time"
-        for worker in workers_of(service):
-            os.kill(worker, signal.SIGTERM)
-        while serving(service) < 4:
-            assert time.monotonic() < within, "not in time"
-            assert post(service, ieee754("float32", [3]), X.tobytes()).content == ROUNDED
+            notified.recv(100)

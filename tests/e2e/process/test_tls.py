@@ -1,36 +1,41 @@
-"""TLS on a real socket: bodies of every way in, who is let into a handshake, how it ends."""
+"""TLS on a real socket: bodies of every way in, who is let into a handshake, new certificates."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import http.client
-import os
 import re
+import shutil
+import signal
 import socket
 import ssl
 import time
 import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tensor_round as tr
-from support.command_line import healthcheck, run
 from support.http.native_form import ieee754
-from support.services.server import Reply
-from support.services.tls import CA, CLIENT, ENCRYPTED, SERVER, STRANGER, TlsService, caller_context
+from support.http.responses import Answers, message, tensor
+from support.services.server import Reply, Service, tracebacks, until
+from support.services.tls import CA, CLIENT, SERVER, STRANGER, TlsService, caller_context
+from support.services.workers import serving
 
-RECEIVE_TIMEOUT = 2.0
+RECEIVE_TIMEOUT = 1.0
+VERSIONS = pytest.mark.parametrize(
+    "version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=lambda it: it.name
+)
 
 
 @pytest.fixture(scope="module")
 def tls() -> Iterator[TlsService]:
-    with TlsService("--receive-timeout", str(RECEIVE_TIMEOUT)) as running:
+    with TlsService("--receive-timeout", str(RECEIVE_TIMEOUT), "--metrics-port", "0") as running:
         yield running
-    assert "Traceback" not in "".join(running.log)
+    assert not tracebacks(running.log)
 
 
 @pytest.fixture(scope="module")
@@ -38,73 +43,47 @@ def mutual() -> Iterator[TlsService]:
     running = TlsService("--ssl-ca-certs", str(CA), caller=caller_context(CLIENT))
     with running:
         yield running
-    assert "Traceback" not in "".join(running.log)
-
-
-def send_round(connection: http.client.HTTPConnection, body: bytes, **headers: str) -> Reply:
-    fields = {name.replace("_", "-"): value for name, value in headers.items()}
-    fields["Operator-Descriptor"] = ieee754("uint8", [len(body)])
-    chunked = "Transfer-Encoding" in fields
-    pieces = [body[i : i + 100_000] for i in range(0, len(body), 100_000)]
-    connection.request(
-        "POST", "/round", pieces if chunked else body, fields, encode_chunked=chunked
-    )
-    return Reply.read(connection)
+    assert not tracebacks(running.log)
 
 
 SIZES = [1, 16 << 10, (64 << 10) - 1, 64 << 10, (64 << 10) + 1, 5 << 20, 0, 33 << 20, 7]
 
 
 @pytest.mark.parametrize("framing", ["length", "chunked"])
-def test_bodies_of_every_size_on_one_connection(tls: TlsService, framing: str) -> None:
-    headers = {"Transfer_Encoding": "chunked"} if framing == "chunked" else {}
+def test_bodies_of_every_size_come_on_one_connection(tls: TlsService, framing: str) -> None:
     with contextlib.closing(tls.connection()) as connection:
         plug = connection.sock
         for size in SIZES:
             body = np.random.default_rng(size).bytes(size)
-            reply = send_round(connection, body, **headers)
-            assert reply.status == 200, reply.content
-            assert reply.content == body
+            fields = {"Operator-Descriptor": ieee754("uint8", [size])}
+            if framing == "chunked":
+                pieces = [body[at : at + 100_000] for at in range(0, size, 100_000)]
+                fields["Transfer-Encoding"] = "chunked"
+                connection.request("POST", "/round", pieces, fields, encode_chunked=True)
+            else:
+                connection.request("POST", "/round", body, fields)
+            assert Reply.read(connection).content == body
         assert connection.sock is plug
 
 
-@pytest.mark.parametrize("size", [3, 1 << 20])
-def test_requests_that_come_at_once_are_answered_in_order(tls: TlsService, size: int) -> None:
-    bodies = [np.random.default_rng(seed).bytes(size) for seed in range(3)]
-    head = (
-        "POST /round HTTP/1.1\r\nHost: x\r\n"
-        f"Operator-Descriptor: {ieee754('uint8', [size])}\r\nContent-Length: {size}\r\n\r\n"
-    )
-
-    async def pipelined() -> list[bytes]:
-        reader, writer = await asyncio.open_connection(
-            "127.0.0.1", tls.port, ssl=tls.caller, server_hostname="localhost"
-        )
-        writer.write(b"".join(head.encode() + body for body in bodies))
-        answers = []
-        for _ in bodies:
-            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
-            answers.append(await reader.readexactly(size))
-        writer.close()
-        await writer.wait_closed()
-        return answers
-
-    assert asyncio.run(asyncio.wait_for(pipelined(), 30)) == bodies
+@pytest.mark.parametrize("size", [4, 1 << 20])
+def test_pipelined_requests_are_answered_in_order(tls: TlsService, size: int) -> None:
+    tensors = [tensor(size, seed) for seed in range(3)]
+    with contextlib.closing(tls.connect()) as plug:
+        plug.sendall(b"".join(map(message, tensors)))
+        Answers(plug).expect(*tensors)
 
 
-def test_a_body_in_small_records(tls: TlsService) -> None:
-    body = np.random.default_rng(1).bytes(150_000)
-    with contextlib.closing(tls.connection()) as connection:
-        connection.putrequest("POST", "/round")
-        connection.putheader("Operator-Descriptor", ieee754("uint8", [len(body)]))
-        connection.putheader("Content-Length", str(len(body)))
-        connection.endheaders()
-        for begin in range(0, len(body), 997):
-            connection.send(body[begin : begin + 997])
-        assert Reply.read(connection).content == body
+def test_body_may_come_in_small_records(tls: TlsService) -> None:
+    x = tensor(150_000)
+    whole = message(x)
+    with contextlib.closing(tls.connect()) as plug:
+        for begin in range(0, len(whole), 997):
+            plug.sendall(whole[begin : begin + 997])
+        Answers(plug).expect(x)
 
 
-def test_the_client(tls: TlsService) -> None:
+def test_client_verifies_the_service(tls: TlsService) -> None:
     x = np.linspace(-9, 9, 300_000, dtype="f4")
     with tr.Client(tls.url, verify=CA, tile_bytes=200_000) as client:
         assert client.ready()
@@ -113,138 +92,198 @@ def test_the_client(tls: TlsService) -> None:
         client.round(x)
 
 
-def test_a_refused_upload_reads_why(tls: TlsService) -> None:
+def test_refused_upload_reads_why(tls: TlsService) -> None:
     for _ in range(3):
         reply = tls.request("POST", "/round", bytes(3 << 20), {"Operator-Descriptor": "{"})
         assert reply.json()["code"] == "malformed_json"
 
 
-def test_tls_is_modern(tls: TlsService) -> None:
+def raw(service: Service) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", service.port), 10)
+
+
+def test_tls_is_1_3_or_1_2_with_forward_secrecy(tls: TlsService) -> None:
     with contextlib.closing(tls.connect()) as plug:
         assert isinstance(plug, ssl.SSLSocket)
         assert plug.version() == "TLSv1.3"
     old = caller_context()
     old.maximum_version = ssl.TLSVersion.TLSv1_2
-    with (
-        socket.create_connection(("127.0.0.1", tls.port)) as raw,
-        old.wrap_socket(raw, server_hostname="localhost") as plug,
-    ):
+    with raw(tls) as sock, old.wrap_socket(sock, server_hostname="localhost") as plug:
         assert (plug.cipher() or ("",))[0].startswith("ECDHE-")
-
-
-def test_tls_1_1_is_not_spoken(tls: TlsService) -> None:
-    context = caller_context()
-    context.set_ciphers("ALL:@SECLEVEL=0")
+    older = caller_context()
+    older.set_ciphers("ALL:@SECLEVEL=0")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
-        context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_1
-    with (
-        socket.create_connection(("127.0.0.1", tls.port), 10) as raw,
-        pytest.raises((ssl.SSLError, ConnectionError)),
-    ):
-        context.wrap_socket(raw, server_hostname="localhost")
+        older.minimum_version = older.maximum_version = ssl.TLSVersion.TLSv1_1
+    with raw(tls) as sock, pytest.raises((ssl.SSLError, ConnectionError)):
+        older.wrap_socket(sock, server_hostname="localhost")
 
 
 def test_plain_http_gets_nothing(tls: TlsService) -> None:
-    with socket.create_connection(("127.0.0.1", tls.port), 10) as raw:
-        raw.sendall(b"GET /operators HTTP/1.1\r\nHost: x\r\n\r\n")
+    with raw(tls) as sock:
+        sock.sendall(b"GET /operators HTTP/1.1\r\nHost: x\r\n\r\n")
         with contextlib.suppress(ConnectionResetError):
-            assert b"dialects" not in raw.recv(1 << 16)
+            assert b"dialects" not in sock.recv(1 << 16)
 
 
-def test_a_silent_handshake_ends_in_time(tls: TlsService) -> None:
-    with socket.create_connection(("127.0.0.1", tls.port), 10) as raw:
+def test_silent_handshake_ends_in_time(tls: TlsService) -> None:
+    with raw(tls) as sock:
         began = time.monotonic()
         with contextlib.suppress(ConnectionResetError):
-            assert raw.recv(1) == b""
+            assert sock.recv(1) == b""
         assert RECEIVE_TIMEOUT - 0.5 < time.monotonic() - began < RECEIVE_TIMEOUT + 20
 
 
-def test_with_a_client_certificate(mutual: TlsService) -> None:
-    assert mutual.get("/livez").status == 200
-    with contextlib.closing(mutual.connection()) as connection:
-        for size in (1, 64 << 10, 5 << 20):
-            body = np.random.default_rng(size).bytes(size)
-            assert send_round(connection, body).content == body
+def test_metrics_port_has_no_tls(tls: TlsService) -> None:
+    (port,) = re.findall(r"\(metrics on port (\d+)\)", "".join(tls.log))
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", int(port))) as own:
+        own.request("GET", "/metrics")
+        assert b"tensor_round_bytes_in_flight " in own.getresponse().read()
 
 
-@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-@pytest.mark.parametrize("certificate", [None, STRANGER], ids=["none", "of-a-stranger"])
-def test_without_the_right_one(
-    mutual: TlsService, certificate: Path | None, version: ssl.TLSVersion
+def test_unix_socket_may_have_tls(tmp_path: Path) -> None:
+    with TlsService("--uds", str(tmp_path / "a.sock")) as service:
+        assert service.get("/operators").status == 200
+
+
+@VERSIONS
+def test_only_the_right_client_certificate_is_let_in(
+    mutual: TlsService, version: ssl.TLSVersion
 ) -> None:
-    context = caller_context(certificate)
-    context.maximum_version = version
-    with pytest.raises((ssl.SSLError, ConnectionError)):
-        exchange(mutual, context)
+    assert mutual.get("/livez").status == 200
+    with contextlib.closing(mutual.connect()) as plug:
+        for size in (4, 64 << 10, 5 << 20):
+            plug.sendall(message(tensor(size)))
+            Answers(plug).expect(tensor(size))
+    for certificate in (None, STRANGER):
+        context = caller_context(certificate)
+        context.maximum_version = version
+        assert handshake(mutual, context) is None
     assert mutual.get("/livez").status == 200
 
 
-def exchange(service: TlsService, context: ssl.SSLContext) -> None:
-    """A request under this context; TLS 1.3 says no only to one who wants to read."""
+@dataclass(frozen=True)
+class Seen:
+    """What a caller sees of a connection over which a request was served."""
+
+    certificate: bytes | None
+    session: ssl.SSLSession | None
+    is_resumed: bool | None
+
+
+def handshake(
+    service: Service, context: ssl.SSLContext, session: ssl.SSLSession | None = None
+) -> Seen | None:
+    """A new connection; None if it is not let in."""
     with (
-        socket.create_connection(("127.0.0.1", service.port), 10) as raw,
-        context.wrap_socket(raw, server_hostname="localhost") as plug,
+        raw(service) as sock,
+        contextlib.suppress(ssl.SSLError, ConnectionError),
+        context.wrap_socket(sock, server_hostname="localhost", session=session) as secure,
     ):
-        plug.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
-        if not plug.recv(1000):
-            raise ConnectionResetError
+        # With TLS 1.3 the client's part of the handshake ends before it is judged.
+        secure.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        if response := secure.recv(1 << 16):
+            assert response.startswith(b"HTTP/1.1 200 ")
+            certificate = secure.getpeercert(binary_form=True)
+            return Seen(certificate, secure.session, secure.session_reused)
+    return None
 
 
-def test_keys_and_certificates_together(tmp_path: Path) -> None:
+def anyone(certificate: Path | None = None) -> ssl.SSLContext:
+    """A caller that accepts every certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    if certificate is not None:
+        context.load_cert_chain(certificate)
+    return context
+
+
+def shown(service: Service) -> bytes | None:
+    """The service's certificate as a new connection sees it."""
+    seen = handshake(service, anyone())
+    return seen.certificate if seen else None
+
+
+def der(path: Path) -> bytes:
+    text = path.read_text()
+    start = text.index("-----BEGIN CERTIFICATE-----")
+    end = text.index("-----END CERTIFICATE-----", start)
+    return ssl.PEM_cert_to_DER_cert(text[start:end] + "-----END CERTIFICATE-----\n")
+
+
+def replaced(service: Service, path: Path, by: Path) -> None:
+    """Replace a file, and have the service read it."""
+    shutil.copy(by, path.with_suffix(".new"))
+    path.with_suffix(".new").replace(path)
+    service.process.send_signal(signal.SIGHUP)
+
+
+def count_of(service: Service, text: str) -> int:
+    return sum(text in line for line in service.log)
+
+
+class ReloadedService(TlsService):
+    """The service with a certificate in a file that changes."""
+
+    def __init__(self, certificate: Path, *options: str) -> None:
+        super().__init__(*options, caller=caller_context(CLIENT))
+        self.options = ("--ssl-certfile", str(certificate), *options)
+
+
+@pytest.mark.parametrize("workers", ["1", "2"], ids=["alone", "workers"])
+def test_sighup_has_new_connections_see_a_new_certificate(workers: str, tmp_path: Path) -> None:
+    certificate = Path(shutil.copy(SERVER, tmp_path / "service.pem"))
+    with ReloadedService(certificate, "--workers", workers) as service:
+        until(lambda: workers == "1" or serving(service) == 2)
+        assert shown(service) == der(SERVER)
+        with contextlib.closing(service.connection()) as kept:
+            kept.request("GET", "/livez")
+            assert Reply.read(kept).status == 200
+            replaced(service, certificate, STRANGER)
+            until(lambda: count_of(service, "the certificate was read again") == int(workers))
+            # The connection that was there goes on.
+            kept.request("GET", "/livez")
+            assert Reply.read(kept).status == 200
+        assert {shown(service) for _ in range(8)} == {der(STRANGER)}
+
+        # What cannot be used changes nothing, and is one line of each worker.
+        certificate.write_text("no certificate")
+        service.process.send_signal(signal.SIGHUP)
+        stays = "the previous certificate stays in effect"
+        until(lambda: count_of(service, stays) == int(workers))
+        assert {shown(service) for _ in range(4)} == {der(STRANGER)}
+        replaced(service, certificate, SERVER)
+        until(lambda: shown(service) == der(SERVER))
+    assert not tracebacks(service.log)
+
+
+@VERSIONS
+def test_sighup_replaces_authorities_of_clients_too(
+    version: ssl.TLSVersion, tmp_path: Path
+) -> None:
+    authorities = Path(shutil.copy(CA, tmp_path / "ca.pem"))
+    with ReloadedService(SERVER, "--ssl-ca-certs", str(authorities)) as service:
+        client = anyone(CLIENT)
+        client.maximum_version = version
+        first = handshake(service, client)
+        assert first is not None
+        again = handshake(service, client, first.session)
+        assert again is not None
+        assert again.is_resumed
+        assert handshake(service, anyone(STRANGER)) is None
+        replaced(service, authorities, STRANGER)
+        until(lambda: count_of(service, "read again") == 1)
+        assert handshake(service, anyone(STRANGER)) is not None
+        # An authority that is gone is no longer trusted.
+        assert handshake(service, anyone(CLIENT)) is None
+        # Nor do sessions from before outlive it.
+        assert handshake(service, client, again.session) is None
+
+
+def test_keys_are_needed_beside_client_certificates(tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     keys.write_text("0" * 64)
     options = ["--ssl-ca-certs", str(CA), "--api-keys-file", str(keys), "--workers", "2"]
     with TlsService(*options, caller=caller_context(CLIENT)) as service:
         assert service.get("/livez").status == 200
         assert service.get("/operators").status == 401
-
-
-def test_metrics_on_a_port_without_tls() -> None:
-    with TlsService("--metrics-port", "0") as service:
-        (port,) = re.findall(r"\(metrics on port (\d+)\)", "".join(service.log))
-        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", int(port))) as own:
-            own.request("GET", "/metrics")
-            assert b"tensor_round_bytes_in_flight " in own.getresponse().read()
-
-
-def test_over_a_unix_socket(tmp_path: Path) -> None:
-    with TlsService("--uds", str(tmp_path / "a.sock")) as service:
-        assert service.get("/operators").status == 200
-
-
-FAULTS = [
-    ("missing", ["--ssl-certfile", "{tmp}/nothing"], 1, "No such file"),
-    ("not-pem", ["--ssl-certfile", __file__], 1, "PEM"),
-    ("no-key", ["--ssl-certfile", str(CA)], 1, "PEM"),
-    ("other-key", ["--ssl-certfile", str(SERVER), "--ssl-keyfile", str(CLIENT)], 1, "mismatch"),
-    ("encrypted", ["--ssl-certfile", str(ENCRYPTED)], 1, "encrypted"),
-    ("no-ca", ["--ssl-certfile", str(SERVER), "--ssl-ca-certs", __file__], 1, "no certificates"),
-    ("key-alone", ["--ssl-keyfile", str(SERVER)], 2, "TENSOR_ROUND_SSL_CERTFILE"),
-    ("two-workers", ["--ssl-certfile", "{tmp}/nothing", "--workers", "2"], 1, "No such file"),
-    ("ca-alone", ["--ssl-ca-certs", str(CA)], 2, "TENSOR_ROUND_SSL_CERTFILE"),
-]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("options", "code", "says"), [c[1:] for c in FAULTS], ids=[c[0] for c in FAULTS]
-)
-def test_no_start_without_good_files(
-    tmp_path: Path, options: list[str], code: int, says: str
-) -> None:
-    command = [option.format(tmp=tmp_path) for option in options]
-    ended = run(["--port", "0", *command], os.environ, module="tensor_round_service")
-    assert ended.returncode == code
-    (told,) = ended.stderr.decode().splitlines()
-    assert says.lower() in told.lower()
-
-
-@pytest.mark.not_behind("unix", reason="it asks a TCP port first")
-def test_the_images_healthcheck(tls: TlsService, mutual: TlsService, tmp_path: Path) -> None:
-    certificate = {"SSL_CERTFILE": str(SERVER)}
-    assert healthcheck(PORT=str(tls.port), **certificate) == 0
-    assert healthcheck(PORT=str(mutual.port), SSL_CA_CERTS=str(CA), **certificate) == 0
-    assert healthcheck(PORT=str(tls.port)) == 1
-    with TlsService("--uds", str(tmp_path / "a.sock")) as unix:
-        assert healthcheck(UDS=str(unix.uds), **certificate) == 0

@@ -28,6 +28,15 @@ def children_of(pid: int) -> set[int]:
         return set()
 
 
+def is_running(pid: int) -> bool:
+    """Whether that process is neither gone nor a zombie."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX"
+
+
 def serving(service: Service) -> int:
     """How many workers have begun to serve so far."""
     return sum("serves" in line for line in service.log)
