@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from support.parts import SIZE
-from support.segments import PREFIX, Segment, segment
+from support.segments import PREFIX, SIZE, Segment, segment
 from tensor_round_service.oip.posix_memory import PosixSharedMemory
 from tensor_round_service.oip.regions import Registry
 

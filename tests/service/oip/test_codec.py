@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.cases.inference_requests import BINARY, INLINE, REGION, X, read, request
+from support.http.inference_form import INLINE, binary, tensor
+from support.http.inference_form import document as request
 from tensor_round.contract.errors import (
     InvalidDescriptor,
     MalformedJSON,
@@ -21,6 +22,14 @@ from tensor_round.contract.errors import (
     TensorTooLarge,
 )
 from tensor_round_service.oip import codec
+
+X = tensor("FP32", [2])
+BINARY = binary("FP32", [2], 8)
+REGION = tensor("FP32", [2], parameters={"shared_memory_region": "r", "shared_memory_byte_size": 8})
+
+
+def read(document: Any) -> codec.Request:
+    return codec.read_request(json.dumps(document).encode())
 
 
 def test_the_least_request() -> None:

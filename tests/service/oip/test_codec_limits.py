@@ -9,12 +9,16 @@ from typing import Any
 
 import pytest
 
-from support.cases.inference_requests import BINARY, INLINE, X, request
+from support.http.inference_form import INLINE, binary, tensor
+from support.http.inference_form import document as request
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import InvalidDescriptor, MalformedJSON, TensorTooLarge
 from tensor_round.contract.wire.json_size import measure_json
 from tensor_round_service.codec import jsontensor
 from tensor_round_service.oip import codec
+
+X = tensor("FP32", [2])
+BINARY = binary("FP32", [2], 8)
 
 
 def padded(document: dict[str, Any], length: int) -> bytes:

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.parts import SIZE, contents, fill, full
-from support.segments import OBJECTS, PREFIX, Segment, segment
+from support.segments import OBJECTS, PREFIX, SIZE, Segment, contents, fill, full, segment
 from tensor_round.contract.errors import InvalidDescriptor, NotFound
 from tensor_round_service.oip import regions
 from tensor_round_service.oip.codec import Region

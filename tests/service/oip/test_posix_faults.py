@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.parts import SIZE, contents, fill, full
-from support.segments import PREFIX, Segment, segment
+from support.segments import PREFIX, SIZE, Segment, contents, fill, full, segment
 from support.small_disk import small_disk
 from tensor_round.contract.errors import InvalidDescriptor, Overloaded
 from tensor_round_service.oip import posix_memory as posix

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.parts import add, die_in_a_change, registration
+from support.segments import add, die_in_a_change, registration
 from support.small_disk import small_disk
 from tensor_round.contract.errors import Overloaded
 from tensor_round_service.oip.regions import Registry
