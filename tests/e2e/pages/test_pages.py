@@ -48,7 +48,7 @@ COMPILERS = [
 #: Blocks that do not run here, as their first line tells a reader: `# needs ...`.
 ELSEWHERE = [
     ("README.md", "the URL of the repository, and uv for the second line"),  # test_git_url.py
-    ("README.md", "onnxruntime, and a kernel of yours"),  # make test-oracles
+    ("README.md", "onnxruntime and onnx, and a kernel of yours"),  # make test-oracles
     ("bench/README.md", "the clone, and minutes of a quiet machine"),
     ("docs/api-policy.md", "a release, and GitHub's command line"),
     ("docs/containers.md", "Docker or podman, and the clone"),  # make test-images
@@ -81,10 +81,9 @@ ELSEWHERE = [
     ],
     ("docs/open-inference.md", "grpcio: pip install 'tritonclient[grpc]'"),  # make test-interop
     ("docs/open-inference.md", "onnx, and runs under pytest"),  # make test-interop
-    ("docs/published-suites.md", "the clone"),  # make test-oracles
     ("docs/sdk.md", "a release; until then, in a clone: pip install ."),
     ("docs/sdk.md", "torch"),  # make test-oracles
-    ("docs/verify.md", "a release; until then, in a clone: pip install '.[cli]' onnxruntime"),
+    ("docs/verify.md", "a release; until then, in a clone: pip install '.[cli]' onnxruntime onnx"),
     ("docs/verify.md", "a C compiler, and the program above as kernel.c"),  # test_verify_page.py
     ("docs/verify.md", "a model, onnx, onnxruntime and openvino"),
     ("docs/verify.md", "torchao"),  # make test-oracles
