@@ -35,7 +35,7 @@ def control_methods(offered: Mapping[str, calls.Call]) -> dict[str, Method]:
     }
 
 
-async def _answer(name: str, call: calls.Call, request: Message) -> Mapping[str, Any]:
+async def _answer(name: str, call: calls.Call, request: Message) -> Any:
     """The document of a call as the fields of a message."""
     if "model_name" in request:
         request["name"] = request["model_name"]
@@ -62,8 +62,7 @@ async def _answer(name: str, call: calls.Call, request: Message) -> Mapping[str,
             return {"settings": {key: {"value": value} for key, value in values.items()}}
         case "SystemSharedMemoryStatus" | "CudaSharedMemoryStatus":
             return {"regions": {region["name"]: region for region in document}}
-    fields: Mapping[str, Any] = document
-    return fields
+    return document
 
 
 def unary(name: str, answer: Answer) -> Method:

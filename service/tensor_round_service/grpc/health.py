@@ -24,7 +24,6 @@ LOOK_SECONDS = 0.5
 _SERVING, _NOT_SERVING, _SERVICE_UNKNOWN = 1, 2, 3
 _KNOWN = ("", SERVICE, NAME)
 _MESSAGE = ".grpc.health.v1.HealthCheck"
-_LIST_MESSAGE = ".grpc.health.v1.HealthList"
 
 
 def health_methods(
@@ -53,15 +52,15 @@ def health_methods(
         """Answer with each new status, until the caller goes or the service stops."""
         request = read(f"{_MESSAGE}Request", await call.request(job))
         is_known = request.get("service", "") in _KNOWN
-        told = 0
+        last = 0
         while True:
             ends = is_draining()  # before the status, which then says so
             now = await status() if is_known else _SERVICE_UNKNOWN
-            if now != told:
+            if now != last:
                 message = SCHEMA.write(f"{_MESSAGE}Response", {"status": now})
                 if not await call.respond([prefixed(message)]):
                     return False
-                told = now
+                last = now
             if ends:
                 return await call.respond([], OK)
             await asyncio.sleep(LOOK_SECONDS)
@@ -70,6 +69,6 @@ def health_methods(
 
     return {
         f"/{NAME}/Check": unary(_MESSAGE, check),
-        f"/{NAME}/List": unary(_LIST_MESSAGE, list_all),
+        f"/{NAME}/List": unary(".grpc.health.v1.HealthList", list_all),
         f"/{NAME}/Watch": watch,
     }

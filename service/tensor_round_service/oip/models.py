@@ -48,11 +48,6 @@ class Model:
         return tuple(BY_NAME[self.dialect.dtypes[name]] for name in self.rules.dtypes)
 
     @property
-    def datatypes(self) -> tuple[str, ...]:
-        """The accepted datatypes; ``UINT8:float8_e5m2`` is UINT8 with the parameter ``dtype``."""
-        return tuple(dtype.oip or f"{CARRIER.oip}:{dtype.name}" for dtype in self.dtypes)
-
-    @property
     def advertised_shape(self) -> tuple[int, ...]:
         """The shape in the metadata: the lowest rank, with any sizes."""
         return (-1,) * max(self.rules.min_rank, 1)
@@ -163,7 +158,8 @@ def _parameters(model: Model) -> dict[str, str]:
     rules = model.rules
     common = {
         "operator": f"{model.dialect.name} {model.dialect.operator}",
-        "datatypes": ",".join(model.datatypes),
+        # UINT8:float8_e5m2 is UINT8 with the parameter dtype.
+        "datatypes": ",".join(d.oip or f"{CARRIER.oip}:{d.name}" for d in model.dtypes),
         "ranks": f"{rules.min_rank}-{rules.max_rank}",
     }
     if model.mode_parameter is None:

@@ -37,60 +37,48 @@ def to(*outputs: dict[str, Any]) -> dict[str, Any]:
     return document(INLINE, outputs=[*outputs])
 
 
-# The model, and its version behind an at sign; what is sent; what the error says.
-REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
-    "no-input": ("round", {"inputs": []}, "exactly one, X, got none"),
-    "two-inputs": ("round", {"inputs": [INLINE, INLINE]}, 'got "X", "X"'),
-    "two-inputs-of-other-names": ("round", OTHERS, 'exactly one, X, got "input-0", "X"'),
-    "two-inputs-to-directml": (DIRECTML, {"inputs": [INLINE, INLINE]}, "exactly one, InputTensor"),
-    "shape-negative": ("round", of(shape=[-2]), "at least 0"),
-    "rank-33": ("round", of(shape=[1] * 33), "32 dimensions"),
-    "rank-0-to-directml": (DIRECTML, of(shape=[], data=1), "1 to 8 dimensions, got 0"),
-    "datatype": ("round", of(datatype="FP8"), 'inputs.0.datatype: got "FP8"; model'),
-    "datatype-case": ("round", of(datatype="fp32"), 'got "fp32"'),
-    "bool": ("round", of(datatype="BOOL", data=[True, False]), 'got "BOOL"'),
-    "another-word": (
-        "onnx_round",
-        of(datatype="FLOAT"),
-        'got "FLOAT"; model onnx_round version 22 takes',
-    ),
-    "fp8-to-onnx": ("onnx_round", OF_FP8, "got UINT8 with the parameter dtype float8_e5m2"),
-    "dtype-unknown": (
-        *("round", of(datatype="UINT8", data=[1], parameters={"dtype": "float8"})),
-        "float8_e4m3fn",
-    ),
-    "dtype-of-another": ("round", of(parameters=FP8), "float32"),
-    "two-dtypes": (
-        "round",
-        document({**INLINE, "parameters": {"dtype": "float32"}}, parameters={"dtype": "float64"}),
-        "differs between the request and the input",
-    ),
-    "timeout": ("round", with_(timeout="1"), "parameters.timeout"),
-    "rounding": ("round", with_(rounding="up"), 'got "up"; did you mean toward_positive? ieee754'),
-    "rounding-number": ("round", with_(rounding=0), "parameters.rounding"),
-    "rounding-bool": ("round", with_(rounding=True), "parameters.rounding"),
-    "openvino-case": ("openvino_round", with_(mode="HALF_TO_EVEN"), "half_to_even"),
-    "directml-mode": (
-        DIRECTML,
-        with_(rounding_mode=3),
-        "parameters.rounding_mode: got 3; directml",
-    ),
-    "directml-float-mode": (DIRECTML, with_(rounding_mode=1.0), "parameters.rounding_mode"),
-    "other-output": (
-        *("round", to({"name": "Z"})),
-        'outputs.0.name: the output of model round is Y, got "Z"',
-    ),
-    "output-twice": ("round", to({"name": "Y"}, {"name": "Y"}), "Y"),
-    "two-outputs": (
-        *("round", to({"name": "Y"}, {"name": "Z"})),
-        'outputs: model round has exactly one, Y, got "Y", "Z"',
-    ),
-    "classes": (
-        *("round", to({"name": "Y", "parameters": {"classification": 1}})),
-        "is not supported",
-    ),
+FLOAT8 = of(datatype="UINT8", data=[1], parameters={"dtype": "float8"})
+F64, F32 = {"dtype": "float64"}, {**INLINE, "parameters": {"dtype": "float32"}}
+CLASSES = {"name": "Y", "parameters": {"classification": 1}}
+# By model: what is sent, and what the error says.
+REFUSED: dict[str, dict[str, tuple[dict[str, Any], str]]] = {
+    "round": {
+        "no-input": ({"inputs": []}, "exactly one, X, got none"),
+        "two-inputs": ({"inputs": [INLINE, INLINE]}, 'got "X", "X"'),
+        "two-inputs-of-other-names": (OTHERS, 'exactly one, X, got "input-0", "X"'),
+        "shape-negative": (of(shape=[-2]), "at least 0"),
+        "rank-33": (of(shape=[1] * 33), "32 dimensions"),
+        "datatype": (of(datatype="FP8"), 'inputs.0.datatype: got "FP8"; model'),
+        "datatype-case": (of(datatype="fp32"), 'got "fp32"'),
+        "bool": (of(datatype="BOOL", data=[True, False]), 'got "BOOL"'),
+        "dtype-unknown": (FLOAT8, "float8_e4m3fn"),
+        "dtype-of-another": (of(parameters=FP8), "float32"),
+        "two-dtypes": (document(F32, parameters=F64), "differs between the request and the input"),
+        "timeout": (with_(timeout="1"), "parameters.timeout"),
+        "rounding": (with_(rounding="up"), 'got "up"; did you mean toward_positive? ieee754'),
+        "rounding-number": (with_(rounding=0), "parameters.rounding"),
+        "rounding-bool": (with_(rounding=True), "parameters.rounding"),
+        "other-output": (
+            to({"name": "Z"}),
+            'outputs.0.name: the output of model round is Y, got "Z"',
+        ),
+        "output-twice": (to({"name": "Y"}, {"name": "Y"}), "Y"),
+        "two-outputs": (to({"name": "Y"}, {"name": "Z"}), 'round has exactly one, Y, got "Y", "Z"'),
+        "classes": (to(CLASSES), "is not supported"),
+    },
+    "onnx_round": {
+        "another-word": (of(datatype="FLOAT"), 'got "FLOAT"; model onnx_round version 22 takes'),
+        "fp8-to-onnx": (OF_FP8, "got UINT8 with the parameter dtype float8_e5m2"),
+    },
+    "openvino_round": {"case": (with_(mode="HALF_TO_EVEN"), "half_to_even")},
+    DIRECTML: {
+        "two-inputs-to-directml": ({"inputs": [INLINE] * 2}, "exactly one, InputTensor"),
+        "rank-0-to-directml": (of(shape=[], data=1), "1 to 8 dimensions, got 0"),
+        "directml-mode": (with_(rounding_mode=3), "parameters.rounding_mode: got 3; directml"),
+        "directml-float-mode": (with_(rounding_mode=1.0), "parameters.rounding_mode"),
+    },
 }
-#: Likewise, with the bytes that follow and the status.
+#: The model, and its version behind an at sign; with the bytes that follow and the status.
 OTHERWISE: dict[str, tuple[str, dict[str, Any], str, bytes | None, int]] = {
     "short": ("round", GOOD, "40 bytes", PAYLOAD[:-1], 400),
     "long": ("round", GOOD, "40 bytes", PAYLOAD + b"x", 400),
@@ -110,9 +98,10 @@ OTHERWISE: dict[str, tuple[str, dict[str, Any], str, bytes | None, int]] = {
     "memory-out": ("round", to({"name": "Y", "parameters": REGION}), "PREFIX", None, 501),
 }
 CASES: dict[str, Any] = {
-    **{name: (*case, None, 400) for name, case in REFUSED.items()},
-    **OTHERWISE,
-}
+    name: (model, *case, None, 400)
+    for model, some in REFUSED.items()
+    for name, case in some.items()
+} | OTHERWISE
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)

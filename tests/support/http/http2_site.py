@@ -97,11 +97,6 @@ class Caller:
         self._sent[number] += len(content)
         self.send(data(number, content, ends=True))
 
-    def part(self, number: int, content: bytes) -> None:
-        """Send a part of a request that its window has room for."""
-        self._sent[number] += len(content)
-        self.send(data(number, content))
-
     def window(self, number: int) -> int:
         """How much DATA a stream may send now."""
         open_ = {0: DEFAULT_WINDOW - self._sent.total(), number: FIRST_WINDOW - self._sent[number]}

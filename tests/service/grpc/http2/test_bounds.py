@@ -251,10 +251,12 @@ def test_settings_in_one_frame() -> None:
 def test_unread_bytes_of_all_streams_together() -> None:
     """As many as one window has, over however many streams."""
     peer = Peer(*(opened(number) for number in range(1, 257, 2)))
+    peer.sent()
     for number in range(1, 257, 2):
         peer.receive(data(number, bytes(FIRST_WINDOW // 128)))
         peer.session.open_window(peer.stream(number))
     assert peer.fault is None
+    assert not peer.sent(), "no window is opened"
     assert peer.session.credit.unread == FIRST_WINDOW // 128 * 128
     peer.receive(data(1, bytes(FIRST_WINDOW // 128)))
     assert peer.fault is Code.FLOW_CONTROL_ERROR

@@ -83,25 +83,6 @@ async def test_nothing_is_waited_for_once_the_peer_waits_no_longer() -> None:
         await caller.until(lambda got: Code.CANCEL in [e.code for e in got if e.stream == 3])
 
 
-async def test_streams_at_a_time(caller: Caller) -> None:
-    contents = {1 + 2 * n: random.Random(n).randbytes(300_000 + n) for n in range(8)}
-
-    left = dict.fromkeys(contents, 0)
-    for number, content in contents.items():
-        caller.send(opened(number, ("content-length", str(len(content)))))
-    while left:
-        await caller.until(lambda _: any(caller.window(number) for number in left))
-        for number in [*left]:
-            size = min(caller.window(number), 20_000)
-            caller.part(number, contents[number][left[number] :][:size])
-            left[number] += size
-            if left[number] >= len(contents[number]):
-                caller.send(data(number, ends=True))
-                del left[number]
-    for number, content in contents.items():
-        assert await caller.response(number) == content
-
-
 async def test_small_requests_of_one_read_make_no_task(site: Site, caller: Caller) -> None:
     await caller.until(lambda got: len(got) >= 2)
     (connection,) = site.state.connections

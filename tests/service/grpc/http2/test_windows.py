@@ -20,7 +20,7 @@ from tensor_round_service.grpc.http2.frames import (
 )
 from tensor_round_service.grpc.http2.limits import Event
 from tensor_round_service.grpc.http2.outbox import TURN_BYTES
-from tensor_round_service.grpc.http2.stream import DIRECT_BYTES
+from tensor_round_service.grpc.http2.stream import DIRECT_BYTES, Stream
 
 MIB = 1 << 20
 WIDE = frames.window_update(0, MAX_WINDOW - DEFAULT_WINDOW) + setting(
@@ -37,26 +37,22 @@ def updates(sent: list[Frame]) -> dict[int, int]:
     return found
 
 
+def filling(peer: Peer, target: bytearray, number: int = 1) -> Stream:
+    """A stream that is to fill this memory, and whose peer may send it."""
+    stream = peer.stream(number)
+    assert not stream.fill(memoryview(target))
+    peer.session.open_window(stream)
+    return stream
+
+
 def test_a_stream_gets_what_its_target_misses() -> None:
     peer = Peer(opened(1), data(1, bytes(1000)))
     peer.sent()
-    stream = peer.stream()
-    assert not stream.fill(memoryview(bytearray(MIB)))
-    peer.session.open_window(stream)
+    stream = filling(peer, bytearray(MIB))
     # On other streams as much may come as before.
     assert updates(peer.sent()) == {1: MIB - FIRST_WINDOW, 0: MIB}
     assert stream.filled == 1000
     assert stream.window == MIB - 1000
-
-
-def test_unread_bytes_open_no_window() -> None:
-    peer = Peer(opened(1), opened(3))
-    peer.sent()
-    for number in (1, 3):
-        peer.receive(data(number, bytes(FIRST_WINDOW // 2)))
-        peer.session.open_window(peer.stream(number))
-    assert updates(peer.sent()) == {}
-    assert peer.session.credit.window == 0
 
 
 @pytest.mark.parametrize("number", [1, 3])
@@ -131,9 +127,7 @@ def test_large_content_goes_into_the_target() -> None:
     content = random.Random(1).randbytes(MIB)
     peer = Peer(opened(1))
     memory = bytearray(MIB)
-    stream = peer.stream()
-    assert not stream.fill(memoryview(memory))
-    peer.session.open_window(stream)
+    stream = filling(peer, memory)
     sent = data(1, content[: MIB // 2]) + data(1, content[MIB // 2 :], ends=True)
     at, direct = 0, 0
     while at < len(sent):
@@ -155,9 +149,7 @@ def test_large_content_goes_into_the_target() -> None:
 def test_the_rest_of_a_frame_under_way_is_let_come_once() -> None:
     """Its bytes are off the window since its head has come, and its target still misses them."""
     peer = Peer(opened(1))
-    stream = peer.stream()
-    assert not stream.fill(memoryview(bytearray(MIB)))
-    peer.session.open_window(stream)
+    filling(peer, bytearray(MIB))
     peer.sent()
     peer.receive(data(1, bytes(MIB))[: 9 + 1000])
     assert updates(peer.sent()) == {}
@@ -167,9 +159,7 @@ def test_the_rest_of_a_frame_under_way_is_let_come_once() -> None:
 def test_dropped_credit_is_not_given_to_other_streams() -> None:
     """A peer lets one stream be admitted, and fills others that nobody has asked for."""
     peer = Peer(*(opened(number) for number in range(1, 21, 2)))
-    admitted = peer.stream(1)
-    admitted.fill(memoryview(bytearray(MIB)))
-    peer.session.open_window(admitted)
+    admitted = filling(peer, bytearray(MIB))
     for number in range(3, 13, 2):
         peer.receive(data(number, bytes(FIRST_WINDOW)))
     assert peer.session.credit.unread == 5 * FIRST_WINDOW
@@ -184,9 +174,7 @@ def test_dropped_credit_is_not_given_to_other_streams() -> None:
 def test_waiting_for_the_end_of_a_stream_takes_no_credit() -> None:
     """It asks for a byte behind the end, which another stream may send."""
     peer = Peer(opened(1), opened(3), opened(5), data(3, bytes(FIRST_WINDOW)))
-    ending = peer.stream(1)
-    ending.fill(memoryview(bytearray(1)))
-    peer.session.open_window(ending)
+    filling(peer, bytearray(1))
     assert peer.receive(data(5, b"x"), data(1, ends=True)) == [Event.ARRIVED, Event.ARRIVED]
     assert peer.session.credit.unread == FIRST_WINDOW + 1
     assert not any(stream.is_reset for stream in peer.session.streams.values())
