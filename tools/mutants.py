@@ -16,14 +16,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 BUILD = ROOT / "build" / "mutants"
-#: By the folder of modules that of their tests.
-FOLDERS = {
-    "client/tensor_round/contract": "tests/client/contract",
-    **{
-        f"service/tensor_round_service/{name}": f"tests/service/{name}"
-        for name in ("codec", "content", "http1", "engine")
-    },
-}
+#: Folders of the modules whose mutants are judged.
+SELECTED = (
+    "client/tensor_round/contract",
+    *(f"service/tensor_round_service/{name}" for name in ("codec", "content", "http1", "engine")),
+)
 #: What tests need beside the packages.
 BESIDE = ("tests", "tools", "bench", "docs")
 #: The share that tests must notice. Some of the others give the same results.
@@ -38,7 +35,16 @@ pytest_add_cli_args_test_selection = {tests}
 """
 
 
-def lay_out(modules: list[Path], tests: list[str]) -> None:
+def beside(module: Path) -> list[Path]:
+    """The tests in the folder that mirrors a module's, or in the nearest one above it."""
+    package, _, *rest = module.parent.parts
+    folder = ROOT.joinpath("tests", package, *rest)
+    while not (found := list(folder.glob("test_*.py"))):
+        folder = folder.parent
+    return [file.relative_to(ROOT) for file in found]
+
+
+def lay_out(modules: list[Path]) -> None:
     """Copy the packages into one folder, as mutmut names modules by their place below ``src``."""
     shutil.rmtree(BUILD, ignore_errors=True)
     ignored = shutil.ignore_patterns("__pycache__")
@@ -47,18 +53,18 @@ def lay_out(modules: list[Path], tests: list[str]) -> None:
     for name in BESIDE:
         shutil.copytree(ROOT / name, BUILD / name, ignore=ignored)
     places = [str(Path("src", *module.parts[1:])) for module in modules]
+    tests = sorted({str(test) for module in modules for test in beside(module)})
     configuration = CONFIGURATION.format(modules=json.dumps(places), tests=json.dumps(tests))
     (BUILD / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text() + configuration)
 
 
 def main(parts: list[str]) -> int:
     """Judge the modules whose paths have one of these parts, or all."""
-    files = (file.relative_to(ROOT) for each in FOLDERS for file in (ROOT / each).rglob("*.py"))
+    files = (file.relative_to(ROOT) for each in SELECTED for file in (ROOT / each).rglob("*.py"))
     modules = [file for file in files if not parts or any(part in str(file) for part in parts)]
     if not modules:
         sys.exit(f"no module has {' or '.join(parts)} in its path")
-    folders = (FOLDERS[f] for f in FOLDERS if any(m.is_relative_to(f) for m in modules))
-    lay_out(modules, list(folders))
+    lay_out(modules)
     for command in ("run", "results", "export-cicd-stats"):
         subprocess.run([sys.executable, "-m", "mutmut", command], cwd=BUILD, check=True)
     counts = json.loads((BUILD / "mutants" / "mutmut-cicd-stats.json").read_text())
