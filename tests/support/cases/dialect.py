@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -121,7 +121,8 @@ class DialectCases:
     ``example`` is that of the published contract, word for word; ``made`` is the same made in
     Python, and ``operator`` makes it on a tensor of a dtype and the sizes 2 and 3.
 
-    ``dtype_at`` and ``mode_at`` are the fields of its dtypes and modes. ``broken`` are refusals
+    ``dtype_at`` and ``mode_at`` are the fields of its dtypes and modes, ``defaulted`` those of the
+    example that may be absent. ``broken`` are refusals
     that need several fields, or have several faults; ``refused`` are wrong arguments. ``words`` are
     operators as one word, ``wrong_words`` have a part of the message, and ``spelling`` is the
     dialect's part of the sentence on all words. ``optional`` fields are not in the example.
@@ -134,6 +135,7 @@ class DialectCases:
     modes: dict[str, Rounding]
     dtype_at: tuple[str, ...] = ()
     mode_at: str = ""
+    defaulted: Set[str] = frozenset()
     accepted: list[Accepted]
     refusals: list[Refusal]
     broken: list[Broken] = field(default_factory=list)

@@ -190,7 +190,7 @@ class Service:
             time.sleep(0.1)
             if self.busy_seconds() - before < 0.002:
                 break
-        return self._resident()
+        return self._memory("VmRSS")
 
     def busy_seconds(self) -> float:
         """How long its threads have run on a core."""
@@ -204,14 +204,13 @@ class Service:
         """How many file descriptors the process has open."""
         return len(os.listdir(f"/proc/{self.pid}/fd"))
 
-    def _resident(self) -> int:
-        with open(f"/proc/{self.pid}/status") as status:
-            return next(int(line.split()[1]) << 10 for line in status if line.startswith("VmRSS"))
-
     def peak_rss(self) -> int:
         """The most resident bytes that the process ever had."""
+        return self._memory("VmHWM")
+
+    def _memory(self, field: str) -> int:
         with open(f"/proc/{self.pid}/status") as status:
-            return next(int(line.split()[1]) << 10 for line in status if line.startswith("VmHWM"))
+            return next(int(line.split()[1]) << 10 for line in status if line.startswith(field))
 
     def stop(self) -> int:
         """SIGTERM, and the exit code."""

@@ -10,7 +10,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 import tensor_round as tr
-from support.cases.descriptors import EXAMPLES, faults, resolved, varied
+from support.cases.descriptors import CASES, EXAMPLES, faults, paths, resolved, varied
 from support.cases.dialect import ABSENT, Document
 from tensor_round.contract.errors import InvalidDescriptor, MalformedJSON
 from tensor_round.contract.operators import registry
@@ -30,6 +30,16 @@ def test_no_field_is_converted(dialect: str) -> None:
     for path, value in leaves(EXAMPLES[dialect]):
         lookalike = str(value) if isinstance(value, int) else [value]
         assert faults(varied_at(dialect, path, lookalike)), path
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_each_field_is_required_or_has_a_default(dialect: str) -> None:
+    for path in set(paths(EXAMPLES[dialect])) - {"dialect"}:
+        document = varied(dialect, {path: ABSENT})
+        if path in CASES[dialect].defaulted:
+            assert resolved(document) == resolved(EXAMPLES[dialect])
+        else:
+            assert faults(document) == {path: "is required"}
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
