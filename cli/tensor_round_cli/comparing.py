@@ -32,7 +32,7 @@ def compare_files(
 
     With B: the direction, dialect or known misbehaviour that gives B for A,
     exactly or with the fewest differences. Without B: the number of elements
-    in which each two directions differ, by class, and the first of them. No
+    in which each pair of directions differs, by class, and the first of them. No
     service is needed. Files are memory-mapped, so they may be larger than memory.
 
     Exit code 0 if an operator gives exactly B, or without B; 1 if none does;

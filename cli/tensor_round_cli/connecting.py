@@ -25,14 +25,18 @@ from .errors import print_error, print_file_error
 #: The default timeout: so many seconds, and one more for each so many bytes.
 BASE_TIMEOUT, TIMEOUT_BYTES_PER_SECOND = 30.0, 1 << 20
 
-_URL = "http://, https:// or unix:///path; local: for none."
+_URL = "http://, https:// or unix:///path; local: rounds without a service."
 Url = Annotated[str, typer.Option(metavar="URL", envvar="TENSOR_ROUND_URL", help=_URL)]
 UrlArgument = Annotated[str, typer.Argument(metavar="URL", envvar="TENSOR_ROUND_URL", help=_URL)]
 Connections = Annotated[
-    int, typer.Option(metavar="N", min=1, help="The most connections, and tiles under way.")
+    int,
+    typer.Option(
+        metavar="N", min=1, help="Maximum number of connections, and of tiles sent at once."
+    ),
 ]
 TileBytes = Annotated[
-    int, typer.Option(metavar="BYTES", min=1, help="The most bytes of a tile, which is a request.")
+    int,
+    typer.Option(metavar="BYTES", min=1, help="Maximum size of a tile; each tile is one request."),
 ]
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print results, and errors on stderr, as JSON.")

@@ -315,7 +315,7 @@ def doctor(
 ) -> None:
     """Check a service: readiness, version, results, settings, latency and throughput.
 
-    The exit code is 1 if a check finds a fault.
+    The exit code is 1 if a check fails.
     """
     with connection.client(as_json) as client:
         report = examine(client, url)

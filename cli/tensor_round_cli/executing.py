@@ -47,8 +47,8 @@ def execute(
     """Execute an operator descriptor on a raw file.
 
     IN and OUT have the layouts that the descriptor states; bytes of OUT that no
-    element covers are zero. Files are memory-mapped. OUT is renamed into its place
-    when it is complete; it may be IN.
+    element covers are zero. Files are memory-mapped. OUT appears when it is
+    complete; it may be IN.
     """
     text = _text(descriptor)
     data = _read(source)

@@ -74,8 +74,8 @@ def round_array(
     directml:TOWARD_ZERO:5_0), openvino:half_away_from_zero, onnx:22, or a
     DIRECTION of IEEE 754.
 
-    Files are memory-mapped and may be larger than memory. OUT is renamed into its
-    place when it is complete, and may be IN.
+    Files are memory-mapped and may be larger than memory. OUT appears when
+    it is complete, and may be IN.
     """
     by = _operator(operator, rounding)
     given = read_tensor(source, dtype)

@@ -59,7 +59,7 @@ def verify_runtime(
         typer.Option(
             "--input",
             metavar="FILE",
-            help="Of a model: its inputs by their names, a .npz file; for one input a .npy file.",
+            help="For a model: a .npz file of its inputs by name, or a .npy file for one input.",
         ),
     ] = None,
     runtimes: Annotated[
@@ -68,7 +68,7 @@ def verify_runtime(
             "--runtime",
             metavar="RUNTIME",
             autocompletion=lambda: [row.name for row in RUNTIMES],
-            help="Of a model: a runtime to verify it in; may be repeated.",
+            help="For a model: a runtime that runs it; may be repeated.",
         ),
     ] = None,
     operator: Annotated[
@@ -138,14 +138,14 @@ def verify_runtime(
 ) -> None:
     """Verify how a runtime rounds: find wrong results, and explain them.
 
-    Of a model each node that rounds is verified on the tensor that reaches it.
-    Of a runtime all patterns of 8 and 16 bits are tried, and hard and random patterns of wider
-    types. Results must be right to the bit, the sign of zeros included; for NaNs
+    For a runtime, verify tries all patterns of 8 and 16 bits, and hard and random patterns of wider
+    types. For a model, it checks each rounding node on the tensor that reaches it.
+    Results must be right to the bit, the sign of zeros included; for NaNs
     see --nans. They must not depend on the array's length, its place in memory,
     its strides and dimensions, or on the call.
 
-    Exit code 0: no fault, or only those of the baseline. 1: another fault, or a
-    fault of the baseline that is fixed. 2: no verdict.
+    Exit code 0: no error, or exactly those of the baseline. 1: an error, or a
+    difference from the baseline. 2: no verdict.
     """
     _check(dtypes or (), (*WIDTHS, *FORMATS), "--dtype")
     _check([scale] if scale else [], SCALE_RULES, "--scale")
