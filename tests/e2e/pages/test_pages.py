@@ -84,13 +84,13 @@ ELSEWHERE = [
     ("docs/sdk.md", "a release; until then, in a clone: pip install ."),
     ("docs/sdk.md", "torch"),  # make test-oracles
     ("docs/verify.md", "a release; until then, in a clone: pip install '.[cli]' onnxruntime onnx"),
-    ("docs/verify.md", "a C compiler, and the program above as kernel.c"),  # test_verify_page.py
+    ("docs/verify.md", "a C compiler, and the program above as kernel.c"),  # test_beside_blocks.py
     ("docs/verify.md", "a model, onnx, onnxruntime and openvino"),
     ("docs/verify.md", "torchao"),  # make test-oracles
     ("docs/web.md", "the clone, node (20 or newer) and npm"),  # make test-web
     *[("examples/README.md", needs) for needs in COMPILERS],  # test_examples.py
 ]
-#: Blocks that are no code: figures, and signatures in sdk.md's reference (test_sdk_page.py).
+#: Blocks that are no code: figures, and signatures in sdk.md's reference (test_beside_blocks.py).
 NO_CODE = {
     ("docs/architecture.md", "text"): 3,
     ("docs/deploy.md", "nginx"): 1,
@@ -99,8 +99,8 @@ NO_CODE = {
     ("docs/operations.md", "text"): 1,
     ("docs/verify.md", ""): 2,
     ("docs/verify.md", "text"): 1,
-    ("docs/verify.md", "c"): 1,  # test_verify_page.py
-    ("docs/verify.md", "yaml"): 1,  # test_howto.py
+    ("docs/verify.md", "c"): 1,  # test_beside_blocks.py
+    ("docs/verify.md", "yaml"): 1,  # test_beside_blocks.py
     ("docs/web.md", "js"): 1,  # make test-web
 }
 
@@ -188,7 +188,7 @@ def read(page: str, reader: Reader, plain: Service) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", IN_A_CLONE)
-def test_a_page_from_a_clone(page: str, clone: Path, plain: Service) -> None:
+def test_page_for_a_clone_runs_there(page: str, clone: Path, plain: Service) -> None:
     before = files_of(clone)
     assert read(page, Reader(clone), plain) >= 5
     assert files_of(clone) == before, "files that git does not ignore"
@@ -200,7 +200,7 @@ def files_of(clone: Path) -> set[Path]:
     return {file for file in clone.rglob("*") if not ignored & {*file.relative_to(clone).parts}}
 
 
-def test_python_s_blocks_of_the_tutorial_need_no_earlier_terminal() -> None:
+def test_python_of_the_tutorial_needs_no_earlier_terminal() -> None:
     for block in blocks("docs/tutorial.md"):
         if block.language == "python":
             names = [node for node in ast.walk(ast.parse(block.text)) if isinstance(node, ast.Name)]
@@ -219,12 +219,12 @@ WITH_CODE = [page for page in PAGES if page not in IN_A_CLONE and own_blocks(pag
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", WITH_CODE)
-def test_a_page_in_an_empty_folder(page: str, tmp_path: Path, plain: Service) -> None:
+def test_page_runs_in_an_empty_folder(page: str, tmp_path: Path, plain: Service) -> None:
     runs = [b for b in own_blocks(page) if b.language in RUN and not b.needs]
     assert read(page, Reader(tmp_path, PROGRAMS), plain) == len(runs)
 
 
-def test_an_output_that_is_shown_wrong_is_found(tmp_path: Path, plain: Service) -> None:
+def test_wrong_output_on_a_page_is_found(tmp_path: Path, plain: Service) -> None:
     command = Block("sh", "echo 2; echo 3\n", 1)
     with Reader(tmp_path, PROGRAMS) as reader:
         for text in ("2\n3\n", "2\n\n3\n"):
@@ -235,7 +235,7 @@ def test_an_output_that_is_shown_wrong_is_found(tmp_path: Path, plain: Service) 
     assert not Block("text", "2\n", 7).is_output_of(command)
 
 
-def test_no_block_stays_unrun_in_silence() -> None:
+def test_every_block_runs_or_is_listed() -> None:
     found = [(page, block) for page in PAGES for block, _ in with_outputs(page)]
     assert [(page, b.needs) for page, b in found if b.needs] == ELSEWHERE
     unrun = Counter((page, b.language) for page, b in found if b.language not in RUN)

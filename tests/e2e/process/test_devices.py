@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 from support.devices.host_kernels import NO_COMPILER, compiler
 from support.http.native_form import ieee754, post
+from support.http.responses import Answers, message, tensor
 from support.services.server import Reply
 from support.services.variants import DeviceService
 
@@ -29,7 +29,7 @@ def rounded(service: DeviceService, x: np.ndarray, dtype: str = "float32") -> Re
 
 @pytest.mark.slow
 @needs_compiler
-def test_answers_say_what_rounded_them() -> None:
+def test_responses_name_the_backend_that_rounded_them() -> None:
     with DeviceService("--backend", "auto", "--gpu-min-bytes", "1MiB") as service:
         assert rounded(service, LARGE).headers["Execution-Backend"] == "cupy"
         assert rounded(service, SMALL).headers["Execution-Backend"] == "numpy"
@@ -49,7 +49,7 @@ def test_answers_say_what_rounded_them() -> None:
 @pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("backend", ["auto", "cupy"])
-def test_a_full_device_is_numpys_turn_or_a_503(backend: str) -> None:
+def test_full_device_is_replaced_by_numpy_or_503(backend: str) -> None:
     with DeviceService("--backend", backend, "--gpu-min-bytes", "0") as service:
         assert rounded(service, LARGE).headers["Execution-Backend"] == "cupy"
         service.fill()
@@ -62,7 +62,7 @@ def test_a_full_device_is_numpys_turn_or_a_503(backend: str) -> None:
 
 
 @needs_compiler
-def test_a_service_whose_device_is_lost_answers_drains_and_leaves() -> None:
+def test_service_whose_device_is_lost_answers_drains_and_exits() -> None:
     with DeviceService("--backend", "cupy", "--drain-delay", "2") as service:
         service.fault()
         assert rounded(service, LARGE).headers["Execution-Backend"] == "numpy"
@@ -73,11 +73,15 @@ def test_a_service_whose_device_is_lost_answers_drains_and_leaves() -> None:
     assert any("device lost: host device" in line for line in service.log)
 
 
-@pytest.mark.slow
-def test_cupy_without_a_device_fails_at_start_in_one_line() -> None:
-    """Only where there is none, to be sure; where there is one, number 99 is missing."""
-    command = [sys.executable, "-m", "tensor_round_service", "--backend", "cupy", "--devices", "99"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 1
-    (line,) = done.stderr.splitlines()
-    assert line.startswith("tensor-round-service: BACKEND=cupy: ")
+@needs_compiler
+def test_pipelined_requests_wait_for_the_device() -> None:
+    x = tensor(2048)
+    device = DeviceService("--backend", "cupy", "--gpu-min-bytes", "0")
+    with device as service, contextlib.closing(service.connect()) as plug:
+        answers = Answers(plug)
+        plug.sendall(message(x))
+        status, headers, content = answers.next()
+        assert (status, headers["Execution-Backend"]) == (200, "cupy")
+        assert content == np.rint(x).tobytes()
+        plug.sendall(message(x) * 20)
+        answers.expect(*[x] * 20)

@@ -1,24 +1,28 @@
-"""Traces: from an application through its client and the workers of a service to a collector."""
+"""Traces: from an application through its client, over HTTP and gRPC, to a collector."""
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from support.http.grpc_client import Client, connected, framed, infer_request, made
+from support.http.inference_form import OF_X, document
+from support.http.inference_form import X as FP32
 from support.http.native_form import ieee754, post
 from support.http.proxy import FAULTLESS, Fault, Proxy
+from support.http.responses import message
+from support.keys import digest
 from support.services.collector import Collector, Span
-from support.services.server import Service
+from support.services.server import Service, until
 from support.services.workers import serving
 
 X = np.linspace(-9, 9, 256, dtype="<f4")
@@ -65,7 +69,7 @@ def is_request(path: str) -> Callable[[Span], bool]:
     return lambda span: is_server(span) and span.attributes["url.path"] == path
 
 
-def test_one_trace_from_the_application_through_two_workers() -> None:
+def test_call_and_its_requests_belong_to_the_trace_of_the_application() -> None:
     """Tiles go to both workers: all their spans belong to the call, which belongs to a span."""
     program = """
 with trace.get_tracer("test").start_as_current_span("outer"):
@@ -75,8 +79,7 @@ with trace.get_tracer("test").start_as_current_span("outer"):
 """
     with Collector() as collector:
         with Service("--workers", "2", environment=collector.environment) as service:
-            while serving(service) < 2:
-                time.sleep(0.05)
+            until(lambda: serving(service) == 2)
             run(program, service.url, collector)
             servers = collector.wait(is_request("/round"), 90)
         (outer,) = [span for span in collector.spans if span.name == "outer"]
@@ -156,9 +159,9 @@ with tr.Client("local:") as client:
     assert (local.attributes, local.is_error) == ({}, False)
 
 
-def test_refusals_and_other_paths_and_what_no_span_has(tmp_path: Path) -> None:
+def test_spans_name_refusals_and_paths_but_no_payload_key_or_query(tmp_path: Path) -> None:
     keys = tmp_path / "keys"
-    keys.write_text(hashlib.sha256(b"key-of-mine").hexdigest())
+    keys.write_text(digest("key-of-mine"))
     fields = {"X-API-Key": "key-of-mine", "traceparent": TRACEPARENT}
     payload = b"payload-of-mine."
     with Collector() as collector:
@@ -191,10 +194,10 @@ def test_refusals_and_other_paths_and_what_no_span_has(tmp_path: Path) -> None:
         assert secret not in sent
 
 
-def test_the_state_of_a_trace_is_passed_on_if_it_is_lawful_and_never_logged(tmp_path: Path) -> None:
+def test_lawful_tracestate_is_passed_on_and_none_is_logged(tmp_path: Path) -> None:
     """Callers without a key leave no line, whatever they send, control characters of C1 too."""
     keys = tmp_path / "keys"
-    keys.write_text(hashlib.sha256(b"key-of-mine").hexdigest())
+    keys.write_text(digest("key-of-mine"))
     unlawful = [b"\x9b31m\x85" * 2000, b"odd member", b"k=v," * 9, b"a=1,a=2", b"k=" + b"v" * 600]
     with Collector() as collector:
         options = ("--api-keys-file", str(keys), "--access-log", "true")
@@ -222,31 +225,27 @@ def test_the_state_of_a_trace_is_passed_on_if_it_is_lawful_and_never_logged(tmp_
     assert all(line.isascii() for line in service.log)
 
 
-def test_a_failure_of_the_service_is_an_error() -> None:
+def test_failure_of_the_service_is_an_error_span() -> None:
     options = ("--max-bytes-in-flight", "64KiB", "--max-tensor-bytes", "32KiB")
+    begun = message(np.zeros(8 << 10, "<f4"))[: -2 << 10]
     with Collector() as collector:
-        with Service(*options, environment=collector.environment) as service:
-            busy = service.connect()
-            head = f"POST /round HTTP/1.1\r\nHost: x\r\nOperator-Descriptor: {big(32)}\r\n"
-            busy.sendall(f"{head}Content-Length: {32 << 10}\r\n\r\n".encode() + bytes(30 << 10))
-            second = service.connect()
-            second.sendall(f"{head}Content-Length: {32 << 10}\r\n\r\n".encode() + bytes(30 << 10))
+        with (
+            Service(*options, environment=collector.environment) as service,
+            service.connect() as first,
+            service.connect() as second,
+        ):
+            first.sendall(begun)
+            second.sendall(begun)
             time.sleep(0.2)
-            reply = post(service, big(4), bytes(4 << 10))
+            reply = post(service, ieee754("float32", [1 << 10]), bytes(4 << 10))
             assert (reply.status, reply.json()["code"]) == (503, "overloaded")
-            busy.close()
-            second.close()
         found = collector.wait(lambda span: span.is_error, 3)
     kinds = sorted(span.attributes["error.type"] for span in found)
     assert kinds == ["ClientDisconnected", "ClientDisconnected", "overloaded"]
 
 
-def big(kibibytes: int) -> str:
-    return ieee754("float32", [kibibytes << 8])
-
-
 @pytest.mark.parametrize("kind", ["closed", "silent"])
-def test_a_dead_collector_delays_nothing(kind: str) -> None:
+def test_dead_collector_delays_nothing(kind: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         endpoint = f"http://127.0.0.1:{listener.getsockname()[1]}/v1/traces"
         if kind == "closed":
@@ -275,7 +274,7 @@ sys.meta_path.insert(0, Absent())
 
 
 @pytest.mark.usefixtures("each_started")
-def test_without_the_extra_one_line_says_so(tmp_path: Path) -> None:
+def test_missing_extra_is_one_warning(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(WITHOUT_THE_EXPORTER)
     environment = {
         "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1",
@@ -287,21 +286,7 @@ def test_without_the_extra_one_line_says_so(tmp_path: Path) -> None:
     assert re.search(r"WARNING: .*pip install 'tensor-round\[telemetry\]'", line)
 
 
-@pytest.mark.slow
-def test_a_queue_of_no_spans_ends_the_start_with_one_line() -> None:
-    variables = {
-        "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1",
-        "OTEL_BSP_MAX_QUEUE_SIZE": "0",
-    }
-    command = [sys.executable, "-m", "tensor_round_service", "--port", "0"]
-    done = subprocess.run(command, env=os.environ | variables, capture_output=True, text=True)
-    assert done.returncode == 1
-    assert "Traceback" not in done.stderr
-    last = done.stderr.splitlines()[-1]
-    assert last.startswith("tensor-round-service: the variables OTEL_*: max_queue_size"), last
-
-
-def test_when_it_is_off_a_request_takes_the_same_path() -> None:
+def test_disabled_tracing_imports_and_does_nothing() -> None:
     """The gate makes no spans, and OpenTelemetry's SDK is not imported."""
     off: list[dict[str, str]] = [
         {},
@@ -318,3 +303,151 @@ def test_when_it_is_off_a_request_takes_the_same_path() -> None:
         "assert 'opentelemetry.sdk' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+SERVICE = "inference.GRPCInferenceService"
+LAWFUL = ("traceparent", TRACEPARENT)
+REQUEST = infer_request(document(OF_X), FP32.tobytes())
+
+
+@pytest.fixture(scope="module")
+def collector() -> Iterator[Collector]:
+    with Collector() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def service(collector: Collector) -> Iterator[Service]:
+    with Service("--access-log", "true", environment=collector.environment) as running:
+        yield running
+
+
+@pytest.fixture
+def client(service: Service) -> Iterator[Client]:
+    with connected(service) as made:
+        yield made
+
+
+def span_of(collector: Collector, name: str, **attributes: object) -> Span:
+    """The call's span, which has these attributes, with dots for underscores."""
+    wanted = {key.replace("__", "."): value for key, value in attributes.items()}
+
+    def is_it(span: Span) -> bool:
+        return span.name == name and wanted.items() <= span.attributes.items()
+
+    return collector.wait(is_it)[0]
+
+
+def phases_of(collector: Collector, span: Span, count: int = len(PHASES)) -> list[Span]:
+    return collector.wait(lambda each: each.parent == span.id, count)
+
+
+def test_grpc_call_belongs_to_the_trace_of_its_metadata(
+    service: Service, client: Client, collector: Collector
+) -> None:
+    state = ("tracestate", "vendor=of-mine, t@v=2")
+    assert client.call("ModelInfer", REQUEST, LAWFUL, state).status == 0
+    span = span_of(collector, f"{SERVICE}/ModelInfer")
+    assert (span.kind, span.trace, span.parent) == ("SERVER", TRACE, PARENT)
+    assert span.state == "vendor=of-mine,t@v=2"
+    assert span.attributes == {
+        "rpc.system": "grpc",
+        "rpc.service": SERVICE,
+        "rpc.method": "ModelInfer",
+        "rpc.grpc.status_code": 0,
+        "network.protocol.version": "2",
+        "client.address": "127.0.0.1",
+        "tensor_round.dialect": "ieee754",
+        "tensor_round.dtype": "float32",
+        "tensor_round.rounding": "ties_to_even",
+        "tensor_round.backend": "numpy",
+        "tensor_round.element_count": FP32.size,
+    }
+    assert (span.service, span.is_error) == ("tensor-round", False)
+    phases = phases_of(collector, span)
+    assert [phase.name for phase in phases] == PHASES
+    assert all(span.start <= phase.start <= phase.end <= span.end for phase in phases)
+
+
+def test_grpc_stream_has_the_phases_of_its_messages(client: Client, collector: Collector) -> None:
+    stream = client.begin("ModelStreamInfer", LAWFUL)
+    for count in (1, 2):
+        client.send(stream, framed(REQUEST))
+        client.wait(stream, count)
+    client.send(stream, b"", ends=True)
+    assert client.finish(stream).status == 0
+    span = span_of(collector, f"{SERVICE}/ModelStreamInfer")
+    assert span.parent == PARENT
+    assert [phase.name for phase in phases_of(collector, span, 8)] == PHASES * 2
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "name", "failure"),
+    [
+        ("ModelMetadata", 5, f"{SERVICE}/ModelMetadata", None),
+        ("/no.Service/Method", 12, "grpc", "UNIMPLEMENTED"),
+        ("/no.Service/other/Method", 12, "grpc", "UNIMPLEMENTED"),
+    ],
+)
+def test_only_a_fault_of_the_server_is_an_error_of_a_grpc_call(
+    client: Client, collector: Collector, path: str, status: int, name: str, failure: str | None
+) -> None:
+    request = made("ModelMetadataRequest", name="none")
+    assert client.call(path, request, LAWFUL).status == status
+    method = path.removeprefix("/no.Service/")
+    span = span_of(collector, name, rpc__method=method)
+    assert span.attributes["rpc.grpc.status_code"] == status
+    assert span.attributes.get("tensor_round.code") == ("not_found" if status == 5 else None)
+    assert span.attributes.get("error.type") == failure
+    assert span.is_error == (failure is not None)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        (),
+        (("traceparent", f"00-{'0' * 32}-{PARENT}-01"), ("tracestate", "k=v")),
+        (("traceparent", "x" * 600),),
+    ],
+)
+def test_grpc_call_without_a_lawful_parent_begins_a_trace(
+    service: Service, client: Client, collector: Collector, fields: tuple[tuple[str, str], ...]
+) -> None:
+    """Its id is in the log."""
+    known = {span.id for span in collector.spans}
+    answer = client.call("ServerReady", b"", *fields)
+    (span,) = collector.wait(lambda each: each.id not in known and "rpc.method" in each.attributes)
+    assert (span.parent, span.state) == ("", "")
+    assert span.trace != TRACE
+    line = service.logged(answer.fields["x-request-id"])
+    assert f"traceparent=00-{span.trace}-{span.id}-" in line
+
+
+def test_grpc_calls_with_the_same_head_have_their_own_traces(
+    client: Client, collector: Collector
+) -> None:
+    """A client of gRPC sends the same bytes for each: fields that are in its table by then."""
+    for _ in range(4):
+        assert client.call("ServerMetadata", b"").status == 0
+    name = f"{SERVICE}/ServerMetadata"
+    spans = collector.wait(lambda span: span.name == name, 4)
+    assert {span.parent for span in spans} == {""}
+    assert len({span.trace for span in spans}) == 4
+
+
+def test_unlawful_state_of_a_grpc_call_is_ignored(client: Client, collector: Collector) -> None:
+    for state in ("odd member", "a=1,a=2", "k=" + "v" * 600):
+        assert client.call("ServerLive", b"", LAWFUL, ("tracestate", state)).status == 0
+    name = f"{SERVICE}/ServerLive"
+    spans = collector.wait(lambda span: span.name == name, 3)
+    assert {(span.parent, span.state) for span in spans} == {(PARENT, "")}
+
+
+def test_grpc_caller_that_leaves_is_an_error_span(service: Service, collector: Collector) -> None:
+    with connected(service) as client:
+        stream = client.begin("ModelInfer", LAWFUL)
+        client.send(stream, framed(REQUEST)[:-1])
+        assert client.call("ServerLive", b"").status == 0
+    span = span_of(collector, f"{SERVICE}/ModelInfer", error__type="ClientDisconnected")
+    assert span.is_error
+    assert "rpc.grpc.status_code" not in span.attributes
