@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import random
 import socket
 import threading
 import time
@@ -17,13 +16,12 @@ import pytest
 from support.cases.descriptors import varied
 from support.http.responses import Answers, inference, message, tensor
 from support.services.hosted import HostedService
-from support.services.server import Service, tracebacks, until
+from support.services.server import Service, tracebacks
 from support.services.tls import TlsService
 
 #: Around those from which a body is received into the tensor's memory.
 SIZES = [4, 1024, (64 << 10) - 4, 64 << 10, (64 << 10) + 4, 1 << 20, 5 << 20]
 LIVE = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
-ALIVE = b'{"status":"alive"}'
 
 
 @pytest.fixture(scope="module")
@@ -327,42 +325,3 @@ def test_unrounded_length_of_directml_ends_before_the_bytes_behind_it(
             whole = short(x)
             send_in_pieces(plug, whole, len(whole) - x.nbytes // 2, len(whole) - 1)
             expect(answers, np.rint(x).tobytes() + bytes(2))
-
-
-def mix(chance: random.Random) -> tuple[bytes, list[bytes]]:
-    """Small requests that come again and again, and their answers."""
-    whole, right = b"", []
-    for _ in range(chance.randint(1, 8)):
-        kind = chance.random()
-        if kind < 0.5:
-            x = tensor(4 * chance.choice((1, 4, 16, 256, 3000)))
-            whole += message(x)
-            right.append(np.rint(x).tobytes())
-        elif kind < 0.8:
-            x = halves(chance.choice((1, 3, 5, 33, 1001)))
-            whole += short(x)
-            right.append(np.rint(x).tobytes() + bytes(2))
-        else:
-            whole += LIVE
-            right.append(ALIVE)
-    return whole, right
-
-
-def exchange(service: Service, chance: random.Random) -> None:
-    with connected(service) as (plug, answers):
-        for _ in range(chance.randint(1, 4)):
-            whole, right = mix(chance)
-            cuts = sorted(chance.randrange(len(whole)) for _ in range(chance.choice((0, 1, 3))))
-            send_in_pieces(plug, whole, *cuts, pause=chance.choice((0, 0, 0.001)))
-            for content in right:
-                expect(answers, content)
-
-
-def test_no_answer_is_lost_of_small_requests_in_any_mix(started: Service) -> None:
-    for number in range(50):
-        exchange(started, random.Random(f"before {number}"))
-    before, open_before = started.rss(), started.descriptors()
-    for number in range(300):
-        exchange(started, random.Random(number))
-    until(lambda: started.descriptors() <= open_before)
-    assert started.rss() - before <= 16 << 20

@@ -88,7 +88,6 @@ SMALL = np.array([0.5, -0.3, np.nan, 2.5, -np.inf], "<f4")
 LARGE = np.random.default_rng(1).integers(0, 2**32, MIB // 4, np.uint32).view("<f4")
 JSON = {"Content-Type": "application/json"}
 NPY = {"Content-Type": "application/x-npy"}
-NUMBERS = json.dumps({"descriptor": json.loads(ieee754("float32", [2])), "data": [0.5, -0.3]})
 HEAD = json.dumps(document(tensor("FP32", [2], data=[0.5, -0.3]))).encode()
 LONG = json.dumps({"descriptor": json.loads(ieee754("int8", [100_000])), "data": [1] * 100_000})
 
@@ -115,29 +114,18 @@ REQUESTS: dict[str, Request] = {
         | {"Content-Digest": digest(LARGE.tobytes()), "Want-Content-Digest": "sha-256=1"},
     ),
     "npy": ("POST", "/round?rounding=toward_zero", npy(LARGE), NPY),
-    "big-endian": ("POST", "/round", npy(LARGE.astype(">f4")), NPY),
-    "json": ("POST", "/round", NUMBERS.encode(), JSON),
     "long json": ("POST", "/round", LONG.encode(), JSON),
     "infer": ("POST", infer_path("round"), HEAD, JSON),
     "packed infer": ("POST", infer_path("round"), HEAD, {**JSON, "Accept-Encoding": "gzip"}),
     "livez": ("GET", "/livez", b"", {}),
-    "docs": ("GET", "/docs", b"", {}),
     "operators": ("GET", "/operators", b"", {}),
     "HEAD": ("HEAD", "/operators", b"", {}),
     "index": ("POST", "/v2/repository/index", b"{}", JSON),
-    "not found": ("GET", "/nothing", b"", {}),
     "not found, v2": ("GET", "/v2/nothing", b"", {}),
     "method": ("GET", "/round", b"", {}),
     "no descriptor": ("POST", "/round", SMALL.tobytes(), {}),
     "too short": ("POST", "/round", SMALL.tobytes()[1:], octets(SMALL)),
-    "too long": ("POST", "/round", SMALL.tobytes() + b"1234", {**octets(SMALL)}),
     "not gzip": ("POST", "/round", SMALL.tobytes(), {**octets(SMALL), **GZIP}),
-    "wrong digest": (
-        *("POST", "/round", SMALL.tobytes()),
-        {**octets(SMALL), "Content-Digest": digest(b"")},
-    ),
-    "not json": ("POST", "/round", b"[", JSON),
-    "infer nothing": ("POST", infer_path("round"), b"{}", JSON),
     "host": ("GET", "/livez", b"", {"Host": "evil.example"}),
     "origin": ("POST", "/v2/repository/index", b"", {"Origin": "http://evil.example"}),
 }
@@ -170,7 +158,7 @@ def test_responses_under_other_servers_are_our_own(
 
 def test_requests_follow_one_another(other: HostedService) -> None:
     with contextlib.closing(other.connection()) as connection:
-        for name in ("HEAD", "small", "large", "json", "livez", "method", "infer"):
+        for name in ("HEAD", "small", "large", "long json", "livez", "method", "infer"):
             method, path, body, fields = REQUESTS[name]
             connection.request(method, path, body, fields)
             assert Reply.read(connection).status == (405 if name == "method" else 200)

@@ -82,14 +82,6 @@ def test_reader_below_the_minimum_rate_is_aborted(hasty: Service) -> None:
             time.sleep(0.1)
 
 
-@pytest.mark.slow
-def test_reader_at_a_fair_rate_gets_the_whole_response(hasty: Service) -> None:
-    x = LARGE[: 3 * MIB]
-    with contextlib.closing(narrow(hasty)) as plug:
-        plug.sendall(message(x, more=CLOSE))
-        assert read(plug, 256 << 10, 4 * MIB).endswith(np.rint(x).tobytes())
-
-
 def test_pipelining_client_that_reads_nothing_is_aborted(hasty: Service) -> None:
     """Responses of the framework, each too small to be held back by itself."""
     before = aborted(hasty)

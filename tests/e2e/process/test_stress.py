@@ -72,8 +72,9 @@ def test_mutated_frames_of_http2_mean_what_another_library_says() -> None:
     assert found.outcomes["h2: served / served"] > 150
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "tls"])
+@pytest.mark.parametrize(
+    "encrypted", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["plain", "tls"]
+)
 def test_every_response_of_a_mix_comes_and_nothing_is_held(encrypted: bool) -> None:
     found = run.mixed(2, range(300), encrypted=encrypted, warm_up=50)
     assert not found.faults, "\n".join(found.faults[:5])
