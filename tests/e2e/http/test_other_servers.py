@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import gzip
-import hashlib
-import io
 import json
 import socket
 import struct
@@ -21,7 +18,7 @@ import numpy as np
 import pytest
 
 from support.http.inference_form import document, infer_path, tensor
-from support.http.native_form import ieee754
+from support.http.native_form import ieee754, npy, sha256_field
 from support.http.responses import message
 from support.services.hosted import HostedService
 from support.services.server import Reply, Service
@@ -74,16 +71,6 @@ def own() -> Iterator[Service]:
         yield running
 
 
-def npy(x: np.ndarray) -> bytes:
-    file = io.BytesIO()
-    np.save(file, x)
-    return file.getvalue()
-
-
-def digest(content: bytes) -> str:
-    return f"sha-256=:{base64.b64encode(hashlib.sha256(content).digest()).decode()}:"
-
-
 SMALL = np.array([0.5, -0.3, np.nan, 2.5, -np.inf], "<f4")
 LARGE = np.random.default_rng(1).integers(0, 2**32, MIB // 4, np.uint32).view("<f4")
 JSON = {"Content-Type": "application/json"}
@@ -111,7 +98,7 @@ REQUESTS: dict[str, Request] = {
     "digest": (
         *("POST", "/round", LARGE.tobytes()),
         octets(LARGE)
-        | {"Content-Digest": digest(LARGE.tobytes()), "Want-Content-Digest": "sha-256=1"},
+        | {"Content-Digest": sha256_field(LARGE.tobytes()), "Want-Content-Digest": "sha-256=1"},
     ),
     "npy": ("POST", "/round?rounding=toward_zero", npy(LARGE), NPY),
     "long json": ("POST", "/round", LONG.encode(), JSON),

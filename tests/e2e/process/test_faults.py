@@ -6,7 +6,6 @@ import functools
 import gzip
 import http.client
 import inspect
-import io
 import json
 import resource
 from collections.abc import Callable, Iterator
@@ -18,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from support.http.native_form import ieee754, post
+from support.http.native_form import ieee754, npy, post
 from support.services.hosted import HostedService
 from support.services.server import Reply, Service
 from tensor_round_service.backends.cpu import backend
@@ -139,12 +138,6 @@ ERRORS = [MemoryError, OutOfMemoryError, RuntimeError]
 
 X = np.linspace(-3, 3, 40, dtype="<f4")
 LARGE = np.linspace(-1e4, 1e4, 3 << 18, dtype="<f4")
-
-
-def npy(x: np.ndarray) -> bytes:
-    file = io.BytesIO()
-    np.save(file, x)
-    return file.getvalue()
 
 
 @dataclass(frozen=True)

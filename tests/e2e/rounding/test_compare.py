@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import gzip
-import hashlib
-import io
 import json
 import re
 from pathlib import Path
@@ -16,7 +13,7 @@ import pytest
 
 import tensor_round as tr
 from support.cases.array_cases import bits, patterns
-from support.http.native_form import ieee754
+from support.http.native_form import ieee754, npy, sha256_field
 from support.keys import digest
 from support.services.server import Reply, Service
 from tensor_round.contract.dtypes import BY_NAME
@@ -33,12 +30,6 @@ def post(service: Service, content_type: str, body: bytes, query: str = "", **fi
 
 def octets(service: Service, descriptor: str, body: bytes, **fields: str) -> Reply:
     return post(service, OCTETS, body, Operator_Descriptor=descriptor, **fields)
-
-
-def npy(array: Any) -> bytes:
-    file = io.BytesIO()
-    np.save(file, array)
-    return file.getvalue()
 
 
 def differences(reply: Reply) -> tr.Differences:
@@ -84,10 +75,6 @@ def test_descriptor_of_any_dialect_describes_the_tensor(service: Service, name: 
     x = np.array([0.5, 1.5, -0.3], np.float16)
     found = differences(octets(service, DESCRIPTORS[name], x.tobytes()))
     assert found == tr.compare(x.reshape(found.shape))
-
-
-def sha256_field(content: bytes) -> str:
-    return f"sha-256=:{base64.b64encode(hashlib.sha256(content).digest()).decode()}:"
 
 
 def test_gzip_and_digests_are_as_for_round(service: Service) -> None:

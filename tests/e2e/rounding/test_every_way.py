@@ -6,7 +6,6 @@ The ways are ``/round`` in its three representations, ``/v2`` over HTTP and gRPC
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import tempfile
@@ -27,6 +26,7 @@ from support.cases.executions import DOCUMENTS, STRIDED, call_of, ieee754, paylo
 from support.clients import AnyClient, SteppedClient
 from support.command_line import run
 from support.http.inference_form import Answer, binary, document, error_of, infer, tensor
+from support.http.native_form import npy as npy_file
 from support.http.native_form import post
 from support.services.server import Reply, Service
 from support.v2.grpc_caller import GrpcCaller
@@ -130,12 +130,11 @@ def in_json(service: Service, asked: Asked) -> Array:
 
 
 def npy(service: Service, asked: Asked) -> Array:
-    file = io.BytesIO()
-    np.save(file, asked.x)
+    file = npy_file(asked.x)
     query = f"operator={asked.word}" + f"&dtype={asked.dtype}" * (asked.dtype in UNNAMED)
     fields = {"Content-Type": "application/x-npy"}
-    reply = service.request("POST", f"/round?{query}", file.getvalue(), fields)
-    return asked.rounded(content_of(reply)[-asked.x.nbytes or len(file.getvalue()) :])
+    reply = service.request("POST", f"/round?{query}", file, fields)
+    return asked.rounded(content_of(reply)[-asked.x.nbytes or len(file) :])
 
 
 def inference(service: Service, asked: Asked) -> Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterator
 
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 
 from support.cases.descriptors import varied
-from support.http.native_form import ieee754, post
+from support.http.native_form import ieee754, npy, post
 from support.services.fronts import Front
 from support.services.server import Reply, Service
 
@@ -88,12 +87,6 @@ def test_directml_padding_is_zeros(service: Service, count: int) -> None:
     # What the sender has in the padding is not kept either.
     if len(padded) > x.nbytes:
         assert post(service, descriptor, x.tobytes() + SECRET * 2).content == padded
-
-
-def npy(x: np.ndarray) -> bytes:
-    file = io.BytesIO()
-    np.save(file, x)
-    return file.getvalue()
 
 
 X = np.ones(30_000, "<f4")

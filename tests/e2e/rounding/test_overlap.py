@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import gc
-import hashlib
-import io
 import json
 import re
 import socket
@@ -19,7 +16,7 @@ import pytest
 
 from support.cases.backend_calls import WatchedBackend
 from support.http.inference_form import HEADER_LENGTH, binary, document, infer_path
-from support.http.native_form import ieee754
+from support.http.native_form import ieee754, npy, sha256_field
 from support.http.responses import Answers
 from support.segments import PREFIX, segment
 from support.services.hosted import HostedService
@@ -127,17 +124,15 @@ def test_pieces_and_the_rest_have_the_bits_of_the_whole(
     assert answer.headers["Execution-Backend"] == "numpy"
 
 
-def npy(x: np.ndarray) -> bytes:
-    file = io.BytesIO()
-    np.save(file, x)
-    return message(file.getvalue(), {"Content-Type": "application/x-npy"})
+def of_file(x: np.ndarray) -> bytes:
+    return message(npy(x), {"Content-Type": "application/x-npy"})
 
 
 def test_npy_file_and_inference_are_rounded_in_pieces(
     hosted: HostedService, backend: WatchedBackend
 ) -> None:
     in_bytes = inference(parameters={"binary_data_output": True})
-    for whole in (npy(FP16.view("<f2")), in_bytes):
+    for whole in (of_file(FP16.view("<f2")), in_bytes):
         backend.sizes.clear()
         assert ask_slowly(hosted, backend, whole).content[-NBYTES:] == EVEN
 
@@ -168,15 +163,11 @@ def test_time_of_pieces_counts_as_execution(hosted: HostedService, backend: Watc
     assert receive >= 0
 
 
-def digest_of(data: bytes) -> str:
-    return f"sha-256=:{base64.b64encode(hashlib.sha256(data).digest()).decode()}:"
-
-
 def test_digest_is_of_the_bytes_as_they_came(
     hosted: HostedService, backend: WatchedBackend
 ) -> None:
     for stated, status in ((FP16.tobytes(), 200), (EVEN, 400)):
-        whole = message(FP16.tobytes(), {**OCTETS, "Content-Digest": digest_of(stated)})
+        whole = message(FP16.tobytes(), {**OCTETS, "Content-Digest": sha256_field(stated)})
         answer = ask_with_a_pause(hosted, whole)
         assert answer.status == status
         assert status != 200 or answer.content == EVEN
@@ -186,7 +177,7 @@ def test_digest_is_of_the_bytes_as_they_came(
 def test_bytes_in_the_other_order_are_rounded_once_all_have_come(
     hosted: HostedService, backend: WatchedBackend
 ) -> None:
-    whole = npy(FP16.byteswap().view(">f2"))
+    whole = of_file(FP16.byteswap().view(">f2"))
     content = ask_with_a_pause(hosted, whole).content
     assert np.frombuffer(content[-NBYTES:], ">u2").astype("<u2").tobytes() == EVEN
     assert backend.sizes == [NBYTES]

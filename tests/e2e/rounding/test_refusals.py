@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import io
 import json
 import re
 import struct
@@ -21,7 +20,7 @@ import pytest
 
 import tensor_round_service
 from support.http.inference_form import document, error_of, infer_path, tensor
-from support.http.native_form import ieee754, post
+from support.http.native_form import ieee754, npy, post
 from support.keys import digest
 from support.services.server import Reply, Service
 from tensor_round.contract.errors import problem
@@ -78,13 +77,7 @@ def npy_file(header: str) -> bytes:
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text
 
 
-def saved(array: np.ndarray[Any, Any]) -> bytes:
-    file = io.BytesIO()
-    np.save(file, array)
-    return file.getvalue()
-
-
-F4 = saved(np.ones(3, "f4"))
+F4 = npy(np.ones(3, "f4"))
 TYPES = (
     "octet-stream with the header Operator-Descriptor, application/json or application/x-npy, got "
 )
@@ -144,10 +137,10 @@ CASES: dict[str, Case] = {
     "npy: huge": ("", NPY, npy_file("{'descr': '<f4', 'fortran_order': False, "
                                     "'shape': (4294967296, 4294967296), }"), 413,
                   "tensor_too_large", "limit"),
-    "npy: pickled": ("", NPY, saved(np.array([{}], object)), 415, "unsupported_media_type", "O"),
+    "npy: pickled": ("", NPY, npy(np.array([{}], object)), 415, "unsupported_media_type", "O"),
     "npy: void": ("", NPY, npy_file("{'descr': '|V0', 'fortran_order': False, 'shape': (9,), }"),
                   415, "unsupported_media_type", "V0"),
-    "npy: no dtype": ("", NPY, saved(np.ones(3, ml_dtypes.bfloat16)), 415,
+    "npy: no dtype": ("", NPY, npy(np.ones(3, ml_dtypes.bfloat16)), 415,
                       "unsupported_media_type", "?dtype="),
     "npy: direction": ("?rounding=up", NPY, F4, 422, "invalid_descriptor",
                        'query.rounding: got "up"; did you mean'),

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import gzip
-import hashlib
-import io
 import json
 import time
 import zlib
@@ -15,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.http.native_form import ieee754, post
+from support.http.native_form import ieee754, npy, post, sha256_field
 from support.services.server import Reply, Service
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round_verify import reference
@@ -96,16 +93,6 @@ def test_digests_are_of_the_bytes_on_the_wire(service: Service) -> None:
         reply = post(service, ieee754("float32", [9]), body, **fields)
         assert reply.status == 200
         assert reply.headers["Content-Digest"] == sha256_field(reply.content)
-
-
-def sha256_field(data: bytes) -> str:
-    return f"sha-256=:{base64.b64encode(hashlib.sha256(data).digest()).decode()}:"
-
-
-def npy(array: np.ndarray[Any, Any]) -> bytes:
-    file = io.BytesIO()
-    np.save(file, array)
-    return file.getvalue()
 
 
 def post_npy(service: Service, payload: bytes, query: str = "") -> Reply:
