@@ -1,19 +1,14 @@
-"""The application under servers of others gives the same answers as under its own."""
+"""The application under uvicorn's own protocols responds as under the service's."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import gzip
 import json
 import socket
 import struct
-import threading
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 
-import hypercorn
-import hypercorn.asyncio
 import numpy as np
 import pytest
 
@@ -26,42 +21,10 @@ from support.services.server import Reply, Service
 MIB = 1 << 20
 
 
-class HypercornService(HostedService):
-    """The application under hypercorn."""
-
-    def __enter__(self) -> HypercornService:
-        self._loop, self._end = asyncio.new_event_loop(), asyncio.Event()
-        plug = socket.create_server(("127.0.0.1", 0), backlog=64)
-        self.port = plug.getsockname()[1]
-        self._config = hypercorn.Config()
-        self._config.bind = [f"fd://{plug.detach()}"]
-        self._config.graceful_timeout = 1
-        self._config.loglevel = "ERROR"
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-        self._wait_until_ready()
-        return self
-
-    def _run(self) -> None:
-        serving = hypercorn.asyncio.serve(self.app, self._config, shutdown_trigger=self._end.wait)
-        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.run(serving)
-
-    def __exit__(self, *fault: object) -> None:
-        self._loop.call_soon_threadsafe(self._end.set)
-        super().__exit__()
-
-
-SERVERS: dict[str, Callable[[], HostedService]] = {
-    "uvicorn, httptools": partial(HostedService, http="httptools"),
-    "uvicorn, h11": partial(HostedService, http="h11"),
-    "hypercorn": HypercornService,
-}
-
-
-@pytest.fixture(scope="module", params=SERVERS)
+@pytest.fixture(scope="module", params=["httptools", "h11"])
 def other(request: pytest.FixtureRequest) -> Iterator[HostedService]:
-    with SERVERS[request.param]() as running:
+    """The application under uvicorn's own protocols, as Ray Serve has it."""
+    with HostedService(http=request.param) as running:
         yield running
 
 
@@ -127,7 +90,7 @@ def ask(service: Service, name: str) -> Reply:
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_responses_under_other_servers_are_our_own(
+def test_responses_are_those_of_the_own_protocol(
     other: HostedService, own: Service, name: str
 ) -> None:
     theirs, ours = ask(other, name), ask(own, name)
