@@ -1,4 +1,4 @@
-"""Inference requests: what each member means, and every way in which one can be wrong."""
+"""Inference requests: what each member means, and every way in which one is wrong; responses."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from tensor_round.contract.errors import (
     TensorTooLarge,
 )
 from tensor_round_service.oip import codec
+from tensor_round_service.oip.codec import write_error, write_response
 
 X = tensor("FP32", [2])
 BINARY = binary("FP32", [2], 8)
@@ -277,3 +278,45 @@ def test_errors_repeat_nothing_at_length() -> None:
         with pytest.raises(RequestRefused) as caught:
             act(secret)
         assert len(caught.value.detail) < 200
+
+
+MODEL = {"model_name": "m", "model_version": "1"}
+Y = {"name": "Y", "datatype": "FP32", "shape": [2, 3]}
+
+
+@pytest.mark.parametrize(
+    ("members", "output", "data", "text"),
+    [
+        pytest.param(
+            *(MODEL, Y, None),
+            '{"model_name":"m","model_version":"1","outputs":['
+            '{"name":"Y","datatype":"FP32","shape":[2,3]}]}',
+            id="bare",
+        ),
+        pytest.param(
+            {"id": "é\n", **MODEL},
+            {**Y, "parameters": {"dtype": "float8_e5m2", "binary_data_size": 1}},
+            None,
+            '{"id":"\\u00e9\\n","model_name":"m","model_version":"1","outputs":['
+            '{"name":"Y","datatype":"FP32","shape":[2,3],'
+            '"parameters":{"dtype":"float8_e5m2","binary_data_size":1}}]}',
+            id="parameters",
+        ),
+        pytest.param(
+            *({"id": "", **MODEL}, Y, [b"[NaN,", b"-0.0]"]),
+            '{"id":"","model_name":"m","model_version":"1","outputs":['
+            '{"name":"Y","datatype":"FP32","shape":[2,3],"data":[NaN,-0.0]}]}',
+            id="data",
+        ),
+    ],
+)
+def test_answers(members: Any, output: Any, data: Any, text: str) -> None:
+    assert b"".join(write_response(members, output, data)) == text.encode()
+
+
+@pytest.mark.parametrize("detail", ["plain", "two\nlines\r\n", 'quoted "x" \\', "\u2028\x00é"])
+def test_errors_are_one_line(detail: str) -> None:
+    body = write_error(detail)
+    assert b"\n" not in body
+    assert list(json.loads(body)) == ["error"]
+    assert len(json.loads(body)["error"].splitlines()) == 1
