@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import sys
-from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -16,9 +15,6 @@ import pytest
 from support.cases.subtle_kernels import SUBTLE, rounded, tail
 from tensor_round_verify import Baseline, CannotVerify, complaints, junit_xml, verify
 from tensor_round_verify.reference import FLOATS
-from tensor_round_verify.runtimes.arrays import NumPy
-from tensor_round_verify.runtimes.forms import Arrays, Shape, Values
-from tensor_round_verify.runtimes.runtime import RoundBits
 
 #: Of these the results for patterns are no one's: each call gives others.
 UNSTEADY = {"second-call", "every-third-call"}
@@ -79,33 +75,6 @@ def test_a_form_that_is_refused_is_told_and_no_fault() -> None:
         "TypeError: one dimension only",
     )
     assert f"refused: {verdict.refused[0]}" in str(report)
-
-
-class Compiling(NumPy):
-    """NumPy, as a runtime that compiles for each shape: it is told of those to come."""
-
-    def __init__(self) -> None:
-        super().__init__("", 0)
-        self.told: list[Shape] = []
-        self.untold: list[Shape] = []
-
-    def arrays(self, kernel: RoundBits, dtype: str, rounding: str) -> Arrays:
-        arrays = super().arrays(kernel, dtype, rounding)
-
-        def rounds(x: Values) -> object:
-            if x.shape not in self.told:
-                self.untold.append(x.shape)
-            return arrays.round(x)
-
-        return replace(arrays, round=rounds, prepare=self.told.extend)
-
-
-def test_every_shape_is_told_to_a_runtime_that_compiles_it() -> None:
-    runtime = Compiling()
-    assert verify(runtime, dtypes=["float8_e5m2"], roundings=["ties_to_even"]).right
-    assert {(1,), (19,), (1024,), (64, 19), (32, 32), (3, 0)} <= set(runtime.told)
-    assert len(runtime.told) == len(set(runtime.told))
-    assert runtime.untold == []
 
 
 def program(folder: Path, body: str) -> str:

@@ -21,7 +21,7 @@ from ..runtimes.forms import Arrays, Form, Values
 from ..runtimes.runtime import TimedOut, patterns
 from .positions import Wrong, cause_of_lengths, cause_of_starts
 from .repeatability import Differs
-from .sample_arrays import FEW_LENGTHS, LENGTH, LENGTHS, STARTS, Pool, Trial, Trials, shapes_with
+from .sample_arrays import FEW_LENGTHS, LENGTH, LENGTHS, STARTS, Pool, Trial, Trials
 
 #: Calls with the same array.
 REPEATS = 3
@@ -80,8 +80,6 @@ class ArrayForms:
     def findings(self) -> Findings:
         """Try every form; raises :class:`TimedOut`."""
         forms = self._arrays.forms
-        if self._arrays.prepare is not None:
-            self._arrays.prepare(shapes_with(self._tried_lengths))
         steps = (
             # A whole block was repeated before.
             (self._repeated, not self._arrays.slow),

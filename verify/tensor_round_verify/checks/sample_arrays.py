@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tensor_round.contract.dtypes import BY_NAME
 
 from ..reference import FLOATS, WIDTHS, Bits, Flags, is_nan
-from ..runtimes.forms import ALIGNMENT, Shape, Values
+from ..runtimes.forms import ALIGNMENT, Values
 
 Places = npt.NDArray[np.intp]
 
@@ -41,13 +41,6 @@ STRIDED: tuple[tuple[str, int, int, Callable[[npt.NDArray[Any]], npt.NDArray[Any
     ("x[:, :16]", 2 * LENGTH, 0, lambda x: x.reshape(64, 32)[:, :16]),
 )
 EMPTY_SHAPES = ((0,), (0, 3), (3, 0))
-
-
-def shapes_with(lengths: Iterable[int]) -> list[Shape]:
-    """The shapes of all trials, with these lengths of one dimension."""
-    strided = [view(np.empty(size, np.uint8)).shape for _, size, _, view in STRIDED]
-    lines = [(length,) for length in (*lengths, LENGTH)]
-    return list(dict.fromkeys([*lines, *SHAPES, *strided, *EMPTY_SHAPES]))
 
 
 @dataclass(frozen=True, slots=True)

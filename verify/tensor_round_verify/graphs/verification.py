@@ -93,52 +93,27 @@ class _Rows:
         self.lacking: list[NodeLacking] = []
 
     def add(self, runtime: Adapter) -> None:
-        """Judge every node by a runtime."""
+        """Judge every node by a runtime: in the model if it runs it, else by its own operator."""
+        in_model = True
         try:
             source, tensors = self._graph.run(runtime, self._given, outputs=True)
         except NotTaken:
-            self._add_alone(runtime)
-            return
+            in_model = False
+            source, tensors = self._reached or self._graph.run(None, self._given, outputs=False)
         self._reached = self._reached or (source, tensors)
         for node in self._graph.nodes:
-            operands = _operands(node, tensors)
-            self._judge(node, runtime, operands, tensors[node.output], source, in_model=True)
-
-    def _add_alone(self, runtime: Adapter) -> None:
-        if self._reached is None:
-            self._reached = self._graph.run(None, self._given, outputs=False)
-        source, tensors = self._reached
-        for node in self._graph.nodes:
-            operands = _operands(node, tensors)
+            operands, got, note = _operands(node, tensors), tensors.get(node.output), ""
             try:
-                got, note = alone(node, operands, runtime)
-            except NotTaken as error:
-                self._lacks(node, runtime, error)
+                if not in_model or got is None:
+                    got, note = alone(node, operands, runtime)
+                verdict = verdict_of(node, operands, got, self._nans)
+            except (NotTaken, NoRule) as error:
+                why = NodeLacking(node.name, node.operator, error.detail, runtime.name)
+                self.lacking.append(why)
             else:
-                self._judge(node, runtime, operands, got, source, note=note)
-
-    def _judge(
-        self,
-        node: Node,
-        runtime: Adapter,
-        operands: Sequence[Tensor],
-        got: Tensor,
-        source: str,
-        *,
-        in_model: bool = False,
-        note: str = "",
-    ) -> None:
-        try:
-            verdict = verdict_of(node, operands, got, self._nans)
-        except NoRule as error:
-            self._lacks(node, runtime, error)
-            return
-        shape = operands[0].shape
-        row = NodeVerdict(node, runtime.name, shape, in_model, source, verdict, note)
-        self.verdicts.append(row)
-
-    def _lacks(self, node: Node, runtime: Adapter, error: CannotVerify) -> None:
-        self.lacking.append(NodeLacking(node.name, node.operator, error.detail, runtime.name))
+                shape = operands[0].shape
+                row = NodeVerdict(node, runtime.name, shape, in_model, source, verdict, note)
+                self.verdicts.append(row)
 
 
 def _operands(node: Node, tensors: Mapping[str, Tensor]) -> list[Tensor]:

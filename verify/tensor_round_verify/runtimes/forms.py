@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Flag, auto
 from typing import Any
@@ -10,7 +10,6 @@ from typing import Any
 import numpy.typing as npt
 
 Values = npt.NDArray[Any]
-Shape = tuple[int, ...]
 
 #: Bytes at whose multiples arrays begin, unless another place is what is tried.
 ALIGNMENT = 64
@@ -47,5 +46,3 @@ class Arrays:
     slow: bool = False
     #: Rounds the first array into the second, if the runtime can.
     into: Callable[[Values, Values], object] | None = None
-    #: Is told the shapes of the calls to come, if the runtime compiles for each shape.
-    prepare: Callable[[Sequence[Shape]], None] | None = None

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +11,6 @@ from tensor_round.contract.dtypes import BY_NAME
 
 from ..conversions.conversion import Cast
 from ..reference import FLOATS, ROUNDINGS
-from .forms import Arrays, Shape, Values
 from .runtime import Adapter, RoundBits, plain, version
 
 
@@ -23,7 +20,7 @@ class Jax(Adapter):
     dtypes = tuple(FLOATS)
     roundings = ROUNDINGS
     concurrent = True
-    # Every shape is compiled.
+    # It compiles each shape.
     slow = True
 
     def __init__(self, _: str, __: float) -> None:
@@ -45,19 +42,6 @@ class Jax(Adapter):
     def _rounds(self, dtype: str, rounding: str) -> Callable[[Any], Any]:
         return self._run(self._operator(dtype, rounding))
 
-    def arrays(self, kernel: RoundBits, dtype: str, rounding: str) -> Arrays:
-        """The function; shapes that are told ahead are compiled as one program, in a third."""
-        function = self._operator(dtype, rounding)
-        alone: Callable[[Values], Values] = self._run(function)
-        compiled: dict[Shape, Callable[[Values], Values]] = {}
-
-        def prepare(shapes: Sequence[Shape]) -> None:
-            with self._failures_of(dtype):
-                compiled.update(_together(function, BY_NAME[dtype].numpy, shapes))
-
-        arrays = self._arrays_by(lambda x: compiled.get(x.shape, alone)(x), dtype)
-        return replace(arrays, prepare=prepare)
-
     def cast(self, how: Cast) -> RoundBits:
         """Cast by ``astype``."""
         plain(how)
@@ -74,21 +58,3 @@ class Jax(Adapter):
                 return np.asarray(function(jax.device_put(x)))
 
         return run
-
-
-def _together(
-    function: Callable[[Any], Any], dtype: np.dtype[Any], shapes: Sequence[Shape]
-) -> dict[Shape, Callable[[Values], Values]]:
-    """The function of arrays of each shape, by one program; its other operands are zeros."""
-    import jax
-
-    with jax.enable_x64(True):
-        zeros = [jax.device_put(np.zeros(shape, dtype)) for shape in shapes]
-        program = jax.jit(lambda *all_: tuple(map(function, all_))).lower(*zeros).compile()
-
-    def run(place: int, x: Values) -> Values:
-        with jax.enable_x64(True):
-            given = [*zeros[:place], jax.device_put(x), *zeros[place + 1 :]]
-            return np.asarray(program(*given)[place])
-
-    return {shape: partial(run, place) for place, shape in enumerate(shapes)}
