@@ -21,7 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from support.devices.host_kernels import NO_COMPILER, compiler
 from support.http.native_form import ieee754, post
-from support.keys import digest
+from support.keys import needing
 from support.services.server import Reply, Service, tracebacks, until
 from support.services.variants import DeviceService
 from support.services.workers import serving, workers_of
@@ -183,12 +183,11 @@ def test_devices_have_memory_and_events() -> None:
 
 
 def test_keys_protect_metrics_but_not_on_a_port_of_their_own(tmp_path: Path) -> None:
-    keys = tmp_path / "keys"
-    keys.write_text(digest("secret"))
-    with Service("--api-keys-file", str(keys)) as service:
+    keys = needing(tmp_path, "secret")
+    with Service(*keys) as service:
         assert service.get("/metrics").status == 401
         assert service.request("GET", "/metrics", None, {"X-API-Key": "secret"}).status == 200
-    with Service("--api-keys-file", str(keys), "--metrics-port", "0") as service:
+    with Service(*keys, "--metrics-port", "0") as service:
         moved = service.request("GET", "/metrics", None, {"X-API-Key": "secret"})
         assert (moved.status, "METRICS_PORT" in moved.json()["detail"]) == (404, True)
         (port,) = re.findall(r"\(metrics on port (\d+)\)", "".join(service.log))

@@ -20,7 +20,7 @@ from support.http.inference_form import X as FP32
 from support.http.native_form import ieee754, post
 from support.http.proxy import FAULTLESS, Fault, Proxy
 from support.http.responses import message
-from support.keys import digest
+from support.keys import needing
 from support.services.collector import Collector, Span
 from support.services.server import Service, until
 from support.services.workers import serving
@@ -160,12 +160,10 @@ with tr.Client("local:") as client:
 
 
 def test_spans_name_refusals_and_paths_but_no_payload_key_or_query(tmp_path: Path) -> None:
-    keys = tmp_path / "keys"
-    keys.write_text(digest("key-of-mine"))
     fields = {"X-API-Key": "key-of-mine", "traceparent": TRACEPARENT}
     payload = b"payload-of-mine."
     with Collector() as collector:
-        options = ("--api-keys-file", str(keys), "--access-log", "true")
+        options = (*needing(tmp_path, "key-of-mine"), "--access-log", "true")
         with Service(*options, environment=collector.environment) as service:
             descriptor = ieee754("float32", [4])
             both = {**fields, "Operator-Descriptor": descriptor}
@@ -196,11 +194,9 @@ def test_spans_name_refusals_and_paths_but_no_payload_key_or_query(tmp_path: Pat
 
 def test_lawful_tracestate_is_passed_on_and_none_is_logged(tmp_path: Path) -> None:
     """Callers without a key leave no line, whatever they send, control characters of C1 too."""
-    keys = tmp_path / "keys"
-    keys.write_text(digest("key-of-mine"))
     unlawful = [b"\x9b31m\x85" * 2000, b"odd member", b"k=v," * 9, b"a=1,a=2", b"k=" + b"v" * 600]
     with Collector() as collector:
-        options = ("--api-keys-file", str(keys), "--access-log", "true")
+        options = (*needing(tmp_path, "key-of-mine"), "--access-log", "true")
         with Service(*options, environment=collector.environment) as service:
 
             def ask(path: str, state: bytes, parent: bytes) -> None:

@@ -14,7 +14,7 @@ import pytest
 import tensor_round as tr
 from support.cases.array_cases import bits, patterns
 from support.http.native_form import ieee754, npy, sha256_field
-from support.keys import digest
+from support.keys import needing
 from support.services.server import Reply, Service
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round_verify import FLOATS
@@ -137,9 +137,7 @@ def test_compare_is_linked_and_documented(service: Service) -> None:
 
 
 def test_compare_needs_a_key_where_there_are_keys(tmp_path: Path) -> None:
-    keys = tmp_path / "keys"
-    keys.write_text(digest("secret") + "\n")
-    with Service("--api-keys-file", str(keys)) as locked:
+    with Service(*needing(tmp_path, "secret")) as locked:
         assert octets(locked, X4, bytes(16)).json()["code"] == "unauthorized"
         assert octets(locked, X4, bytes(16), Authorization="Bearer secret").status == 200
 

@@ -21,7 +21,7 @@ import pytest
 import tensor_round_service
 from support.http.inference_form import document, error_of, infer_path, tensor
 from support.http.native_form import ieee754, npy, post
-from support.keys import digest
+from support.keys import needing
 from support.services.server import Reply, Service
 from tensor_round.contract.errors import problem
 from tensor_round_service.oip.operations import REFUSALS
@@ -321,9 +321,7 @@ def hasty() -> Iterator[Service]:
 
 @pytest.fixture(scope="module")
 def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    keys = tmp_path_factory.mktemp("keys") / "keys"
-    keys.write_text(digest("secret") + "\n")
-    with Service("--api-keys-file", str(keys)) as running:
+    with Service(*needing(tmp_path_factory.mktemp("keys"), "secret")) as running:
         yield running
 
 

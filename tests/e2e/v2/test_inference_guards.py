@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import ssl
 import time
 from pathlib import Path
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 
 from support.http.inference_form import EVEN, OF_X, Answer, X, binary, document, infer
+from support.keys import needing
 from support.services.server import Service
 from support.services.tls import CA, CLIENT, STRANGER, TlsService, caller_context
 from support.v2.callers import Caller
@@ -22,9 +22,7 @@ MIB = 1 << 20
 @pytest.mark.parametrize(("field", "scheme"), [("Authorization", "Bearer "), ("X-API-Key", "")])
 def test_keys(call: type[Caller], tmp_path: Path, field: str, scheme: str) -> None:
     key = {field: f"{scheme}open sesame"}
-    keys = tmp_path / "keys"
-    keys.write_text(hashlib.sha256(b"open sesame").hexdigest() + "\n")
-    with Service("--api-keys-file", str(keys)) as service:
+    with Service(*needing(tmp_path, "open sesame")) as service:
         caller = call(service)
         for wrong in ({}, {field: f"{scheme}close sesame"}):
             outcome = caller.infer(GOOD, X.tobytes(), fields=wrong)

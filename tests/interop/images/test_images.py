@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import time
 from pathlib import Path
@@ -10,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from support.containers import Container, started
+from support.keys import needing
+from support.pages import ROOT
 from support.services.tls import CA, SERVER
 
-ROOT = Path(__file__).parents[3]
 DOCKERFILE = ROOT / "Dockerfile"
 KEY = "the only key"
 CERTIFICATE = {"SSL_CERTFILE": f"/mnt/{SERVER.name}"}
@@ -89,8 +89,7 @@ def test_a_start_finds_the_bytecode_of_what_it_imports(container: Container) -> 
 def test_the_health_check_behind_every_protection(
     image: str, tmp_path: Path, environment: dict[str, str]
 ) -> None:
-    keys = tmp_path / "keys"
-    keys.write_text(hashlib.sha256(KEY.encode()).hexdigest() + "\n")
+    keys = Path(needing(tmp_path, KEY)[1])
     for path in (tmp_path, *tmp_path.parents[:2]):
         path.chmod(0o755)
     settings = {"BACKEND": "numpy", **environment}

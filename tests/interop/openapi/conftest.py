@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from support.keys import needing
 from support.services.server import Service
 
 KEY = "a-key-for-generated-clients"
@@ -15,9 +15,8 @@ KEY = "a-key-for-generated-clients"
 
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    keys = tmp_path_factory.mktemp("keys") / "keys"
-    keys.write_text(hashlib.sha256(KEY.encode()).hexdigest() + "\n")
-    options = ("--api-keys-file", str(keys), "--shared-memory-prefix", "openapi")
+    keys = needing(tmp_path_factory.mktemp("keys"), KEY)
+    options = (*keys, "--shared-memory-prefix", "openapi")
     with Service("--backend", "numpy", *options) as running:
         yield running
 

@@ -6,7 +6,6 @@ All else is in tests/e2e/v2/tritonclient, over both transports.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import queue
 import subprocess
@@ -21,6 +20,7 @@ import tritonclient.grpc as triton
 import tritonclient.grpc.aio as triton_aio
 
 from support.http.inference_form import EVEN, X
+from support.keys import needing
 from support.pages import ROOT, Reader, blocks
 from support.services.server import Service
 from support.services.tls import CA, CLIENT, TlsService, caller_context
@@ -82,9 +82,7 @@ def test_a_limit_of_time(client: triton.InferenceServerClient) -> None:
 
 
 def test_tls_keys_and_certificates_of_clients(tmp_path: Path) -> None:
-    keys = tmp_path / "keys"
-    keys.write_text(hashlib.sha256(b"open sesame").hexdigest() + "\n")
-    options = ("--api-keys-file", str(keys), "--ssl-ca-certs", str(CA))
+    options = (*needing(tmp_path, "open sesame"), "--ssl-ca-certs", str(CA))
     theirs = {"root_certificates": str(CA)}
     mine = {"private_key": str(CLIENT), "certificate_chain": str(CLIENT)}
     with TlsService(*options, caller=caller_context(CLIENT)) as service:

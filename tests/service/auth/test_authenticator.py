@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import MutableMapping
 from pathlib import Path
@@ -13,6 +12,7 @@ from fastapi import FastAPI
 from starlette.routing import Route
 
 from support.http.asgi import ask, scope_of
+from support.keys import digest
 from tensor_round_service.app import create_app
 from tensor_round_service.auth.api_keys import CREDENTIALS
 from tensor_round_service.http1 import asgi
@@ -23,10 +23,6 @@ KEY = "correct horse battery staple"
 EXPIRED = "swordfish"
 BEARER = [("Authorization", f"Bearer {KEY}")]
 OPEN_PATHS = create_app(Settings(backend="numpy")).table.open_paths
-
-
-def digest(key: str) -> str:
-    return hashlib.sha256(key.encode()).hexdigest()
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import signal
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 
 from support.http.grpc_client import Client, connected, framed, infer_request, made, tensor_of
 from support.http.inference_form import EVEN, OF_X, X, document
+from support.keys import needing
 from support.services.server import Service
 from support.services.tls import CA, CLIENT, TlsService, caller_context
 from tensor_round_service.grpc.health import NAME as HEALTH
@@ -21,10 +21,8 @@ INFER = "/inference.GRPCInferenceService/ModelInfer"
 
 def test_keys(tmp_path: Path) -> None:
     """Of methods that only this transport has; see the guards of both."""
-    keys = tmp_path / "keys"
-    keys.write_text(hashlib.sha256(b"open sesame").hexdigest() + "\n")
     with (
-        Service("--api-keys-file", str(keys)) as service,
+        Service(*needing(tmp_path, "open sesame")) as service,
         connected(service) as client,
     ):
         assert client.call("NoMethod", b"").status == 16

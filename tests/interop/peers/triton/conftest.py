@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.segments import PREFIX
 from support.services.server import Service
 from support.services.triton import Both, Triton
 
@@ -20,12 +19,6 @@ def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Triton]:
     finally:
         server.process.terminate()  # killed, it would leave its shared memory behind
         server.process.wait(60)
-
-
-@pytest.fixture(scope="module")
-def service() -> Iterator[Service]:
-    with Service("--shared-memory-prefix", PREFIX) as running:
-        yield running
 
 
 @pytest.fixture
