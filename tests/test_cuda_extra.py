@@ -33,19 +33,6 @@ NO_DRIVER = (
 )
 
 
-def fake(folder: Path, output: str, status: int = 0) -> Path:
-    """A folder for PATH, with an nvidia-smi that prints this."""
-    folder.mkdir()
-    shown = folder / "shown.txt"
-    shown.write_text(output)
-    program = folder / "nvidia-smi"
-    # There is no cat on that PATH.
-    echo = f"while read -r line; do echo \"$line\"; done < '{shown}'"
-    program.write_text(f"#!/bin/sh\n{echo}\nexit {status}\n")
-    program.chmod(0o755)
-    return folder
-
-
 @pytest.mark.parametrize(
     ("output", "status", "extra"),
     [
@@ -62,11 +49,14 @@ def fake(folder: Path, output: str, status: int = 0) -> Path:
 def test_serve_installs_what_the_driver_runs(
     tmp_path: Path, output: str | None, status: int, extra: str | None
 ) -> None:
-    folder = tmp_path / "bin"
-    if output is None:
-        folder.mkdir()
-    else:
-        fake(folder, output, status)
+    folder, shown_there = tmp_path / "bin", tmp_path / "shown.txt"
+    folder.mkdir()
+    if output is not None:
+        shown_there.write_text(output)
+        # There is no cat on that PATH.
+        echo = f"while read -r line; do echo \"$line\"; done < '{shown_there}'"
+        (folder / "nvidia-smi").write_text(f"#!/bin/sh\n{echo}\nexit {status}\n")
+        (folder / "nvidia-smi").chmod(0o755)
     make = shutil.which("make")
     assert make is not None
     shown = subprocess.run(

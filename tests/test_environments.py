@@ -144,7 +144,7 @@ def test_a_python_that_is_not_there_is_named(clone: Path) -> None:
     assert not (clone / ".venv").exists()
 
 
-def test_a_python_without_venv_is_told_what_to_install(clone: Path) -> None:
+def test_python_without_venv_names_the_package_to_install(clone: Path) -> None:
     """As Debian's without python3-venv: its library has no ensurepip."""
     home = clone / "debian"
     library = home / "lib" / f"python3.{sys.version_info.minor}"
@@ -173,7 +173,7 @@ def without_its_base(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("left", [of_an_old_python, without_its_base, venv.create])
-def test_an_environment_that_is_of_no_use_is_replaced(
+def test_unusable_environment_is_replaced(
     clone: Path, quick: Path, left: Callable[[Path], None]
 ) -> None:
     """The last is one that was interrupted before it had pip."""
