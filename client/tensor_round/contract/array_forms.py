@@ -136,7 +136,7 @@ def _read_numbers(x: Any, name: str) -> Operand:
         told = " and ".join(kinds) if type(x).__name__ in kinds else (
             f"{type(x).__name__} of {' and '.join(kinds)}")  # fmt: skip
         can = numbers.dtype.kind in "biuf"
-        rule = f"pass numpy.asarray({name})" if can else "not numbers that have a dtype"
+        rule = f"pass numpy.asarray({name})" if can else "its elements must be numbers"
         raise InvalidArgumentType(f"{name} is a {told}: {rule}")
     if numbers.dtype.kind not in "iuf":
         raise InvalidArgument(f"{name} has integers of more than 64 bits, and no dtype has them")

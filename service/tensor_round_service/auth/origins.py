@@ -86,7 +86,7 @@ def allow_hosts(names: frozenset[str]) -> HostCheck:
         host = "" if match is None else match[1].lower().rstrip(".")
         if not (host == "localhost" or _is_address(host) or host in names):
             raise MisdirectedHost(
-                f"this service does not serve the host {shown(text)}; ALLOWED_HOSTS can allow it"
+                f"this service does not serve the host {shown(text)}; add it to ALLOWED_HOSTS"
             )
 
     return check

@@ -52,9 +52,8 @@ def flatten(
     leaves = _leaves(data, pause)
     expected = math.prod(shape)
     if len(leaves) != expected:
-        raise PayloadSizeMismatch(
-            f"the data has {len(leaves)} elements, the shape {list(shape)} has {expected}"
-        )
+        count = f"{len(leaves)} element{'' if len(leaves) == 1 else 's'}"
+        raise PayloadSizeMismatch(f"the data has {count}, the shape {list(shape)} has {expected}")
     # One flat array is returned as itself.
     fault = None if any_nesting or leaves is data else _wrong_nesting(data, shape, loc)
     if fault is not None:

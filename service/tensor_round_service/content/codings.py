@@ -76,7 +76,7 @@ class Verified:
             self._hash.update(target[:count])
         self.is_at_end = count < len(target) or self._source.is_at_end
         if self.is_at_end and self._hash.digest() != self._expected:
-            raise DigestMismatch("the body's SHA-256 is not the one that Content-Digest states")
+            raise DigestMismatch("the body's SHA-256 differs from Content-Digest")
         return count
 
     def _update(self, content: memoryview, pause: Pause) -> None:

@@ -29,16 +29,16 @@ _DETAILS = {
     "payload_size_mismatch": "the payload must have 16 bytes for this descriptor, got 12",
     "malformed_npy": "the body does not begin with the magic bytes of a .npy file",
     "malformed_encoding": "the body ends before its compressed stream does",
-    "digest_mismatch": "the body's SHA-256 is not the one that Content-Digest states",
+    "digest_mismatch": "the body's SHA-256 differs from Content-Digest",
     "unauthorized": "the request has no API key; "
     "send an API key, as Authorization: Bearer <key> or as X-API-Key: <key>",
     "not_found": "there is nothing at this path",
     "receive_timeout": "the body was received at less than 65536 bytes a second",
-    "unsupported_media_type": "Content-Type must be application/octet-stream with the header "
-    'Operator-Descriptor, application/json or application/x-npy, got "text/plain"',
+    "unsupported_media_type": 'Content-Type: got "text/plain"; accepted: application/octet-stream '
+    "with the header Operator-Descriptor, application/json, application/x-npy",
     "unsupported_encoding": 'Content-Encoding must be identity, gzip or deflate, got "br"',
     "misdirected_host": 'this service does not serve the host "evil.example"; '
-    "ALLOWED_HOSTS can allow it",
+    "add it to ALLOWED_HOSTS",
     "headers_too_large": "the head has more than 32768 bytes or 100 fields",
     "internal_error": "the service failed; its log has the details",
 }

@@ -33,7 +33,7 @@ from tensor_round.contract.operators.operator import RoundOperator, as_operator
 from tensor_round.contract.operators.registry import DIALECTS
 from tensor_round.contract.operators.text import operator_from_text
 from tensor_round.contract.progress import Pause, no_pause
-from tensor_round.contract.quoting import not_accepted, shown
+from tensor_round.contract.quoting import not_accepted
 from tensor_round.contract.rounding import Rounding
 from tensor_round.contract.wire import native, npy, strictjson
 from tensor_round.contract.wire.json_size import measure_json
@@ -58,6 +58,9 @@ _CACHED_PLANS = 1024
 _NPY = of_type(native.NPY)
 _JSON = of_type(native.JSON)
 
+#: The representations, and what messages say of them.
+_TYPES = (native.OCTET_STREAM, native.JSON, native.NPY)
+_FORMS = (f"{native.OCTET_STREAM} with the header {native.OPERATOR_DESCRIPTOR}", *_TYPES[1:])
 _MEMBERS = ("descriptor", "data")
 #: The members of the short form; the shape may be that of the data.
 _SHORT_MEMBERS = ("operator", "dtype", "shape", "data")
@@ -148,9 +151,7 @@ class TensorHandlers(ABC):
             case native.NPY:
                 return self._npy
         raise UnsupportedMediaType(
-            f"Content-Type must be {native.OCTET_STREAM} with the header "
-            f"{native.OPERATOR_DESCRIPTOR}, {native.JSON} or {native.NPY}, "
-            f"got {shown(content_type.decode('latin-1'))}"
+            f"Content-Type: {not_accepted(content_type.decode('latin-1'), _TYPES, listed=_FORMS)}"
         )
 
     async def _octets(self, request: Request, job: Job) -> Response:
@@ -391,8 +392,8 @@ class Document:
         members = _SHORT_MEMBERS if is_short else _MEMBERS
         if is_short and operator is None and "operator" not in document:
             raise MissingDescriptor(
-                "the member descriptor is missing: it states operator, dtype and shape; "
-                "in the short form, the members operator and dtype do"
+                "the JSON has neither descriptor nor operator; write "
+                '{"operator": "onnx", "dtype": "float32", "data": [0.5]}'
             )
         faults = [
             Fault((name[:40],), not_accepted(name, members, wrong="unknown field"))

@@ -123,7 +123,7 @@ CYCLE.append(CYCLE)
 NO_ARRAYS: dict[str, tuple[Any, str]] = {
     "two-types": ([1, 2.5], r"^x is a list of float and int: pass numpy.asarray\(x\)$"),
     "numpy-scalars": ((np.float32(1),), r"^x is a tuple of float32: pass numpy.asarray\(x\)$"),
-    "a-list-of-text": (["0.5"], "^x is a list of str: not numbers"),
+    "a-list-of-text": (["0.5"], "^x is a list of str: its elements must be numbers"),
     "a-list-in-itself": (CYCLE, "^the list cannot be read"),
     "a-truth": (True, r"^x is a bool: pass numpy.asarray\(x\)$"),
     "wide-integers": ([2**64], "^x has integers of more than 64 bits"),

@@ -79,7 +79,8 @@ def npy_file(header: str) -> bytes:
 
 F4 = npy(np.ones(3, "f4"))
 TYPES = (
-    "octet-stream with the header Operator-Descriptor, application/json or application/x-npy, got "
+    "; accepted: application/octet-stream with the header Operator-Descriptor, application/json, "
+    "application/x-npy"
 )
 CASES: dict[str, Case] = {
     "no descriptor": octets({"Content-Type": "application/octet-stream"}, BODY, 400,
@@ -88,7 +89,7 @@ CASES: dict[str, Case] = {
     "form": octets({"Content-Type": "application/x-www-form-urlencoded"}, BODY, 415,
                    "unsupported_media_type", "application/x-npy"),
     "text": octets({"Content-Type": "text/plain"}, BODY, 415, "unsupported_media_type",
-                   TYPES + '"text/plain"'),
+                   'Content-Type: got "text/plain"' + TYPES),
     # As HTTPie sends a file: the operator in the header was lost, or contradicted the body's.
     "json beside a descriptor": octets(headers(Content_Type="application/json"), BODY, 415,
                                        "unsupported_media_type", "must be application/octet-stream,"
@@ -162,7 +163,7 @@ CASES: dict[str, Case] = {
     "json: key twice": in_json('{"data":1,"data":2}', 400, "malformed_json", "twice"),
     "json: no utf-8": in_json(b'{"data": "\xff' + BODY, 400, "malformed_json", "UTF-8"),
     "json: no descriptor": in_json('{"data": [1]}', 400, "missing_descriptor",
-                                   "the member descriptor is missing"),
+                                   "the JSON has neither descriptor nor operator"),
     "json: no data": in_json(f'{{"descriptor": {GOOD}}}', 422, "invalid_descriptor", "data: "),
     "json: unknown member": in_json(numbers("float32", [1], [1], x=1), 422, "invalid_descriptor",
                                     "x: "),

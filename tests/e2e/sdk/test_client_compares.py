@@ -72,7 +72,9 @@ def answer(document: object) -> bytes:
     return head.format("A" * 43 + "=").encode() + b"Content-Length: %d\r\n\r\n" % len(text) + text
 
 
-@pytest.mark.parametrize(("digest", "why"), [(False, "is no comparison"), (True, "Content-Digest")])
+@pytest.mark.parametrize(
+    ("digest", "why"), [(False, "is not a comparison"), (True, "Content-Digest")]
+)
 def test_another_answer_is_refused(kind: type[AnyClient], digest: bool, why: str) -> None:
     with (
         Proxy(None, lambda _: Fault(answer=answer({"dtype": "float32"}))) as proxy,

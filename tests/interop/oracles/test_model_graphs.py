@@ -238,7 +238,7 @@ def test_no_verdict(model: Path, x: Any, runtimes: list[str], why: str) -> None:
 @pytest.mark.parametrize("name", ["a.onnx", "a.xml"])
 def test_a_file_that_is_no_model(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"\xff\xff")
-    with pytest.raises(CannotVerify, match=f"{name} is no (ONNX )?model"):
+    with pytest.raises(CannotVerify, match=f"{name} is not an? (ONNX )?model"):
         verify_model(tmp_path / name, {}, ["onnxruntime"])
 
 

@@ -80,7 +80,7 @@ def test_fault_names_the_first_array_not_nested_as_the_shape(
 @pytest.mark.parametrize("data", [[], [1], [[1], [2]], [1, 2, 3, 4]])
 def test_wrong_count_names_both_counts(data: Any, any_nesting: bool) -> None:
     count = len(data)
-    with pytest.raises(PayloadSizeMismatch, match=rf"has {count} elements, .* \[3\] has 3"):
+    with pytest.raises(PayloadSizeMismatch, match=rf"has {count} elements?, .* \[3\] has 3"):
         flat(data, (3,), any_nesting)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from ..call import RoundCall
-from ..errors import InvalidDescriptor
+from ..errors import InvalidDescriptor, MalformedJSON
 from ..quoting import not_accepted, shown
 from ..wire import strictjson
 from .dialect import Dialect
@@ -109,7 +109,14 @@ def parse(data: bytes) -> Descriptor:
 
     Raises :class:`MalformedJSON`, and what :func:`validate` raises.
     """
-    return validate(strictjson.loads(data, max_depth=_DEPTH_LIMIT, max_values=_VALUE_LIMIT))
+    try:
+        document = strictjson.loads(data, max_depth=_DEPTH_LIMIT, max_values=_VALUE_LIMIT)
+    except MalformedJSON as error:
+        if data.lstrip().startswith(b"{"):
+            raise
+        example = '{"operator": "onnx", "dtype": "float32", "shape": [2, 3]}'
+        raise MalformedJSON(f"{error.detail}; a descriptor is an object, as {example}") from None
+    return validate(document)
 
 
 def resolve_json(data: bytes) -> RoundCall:

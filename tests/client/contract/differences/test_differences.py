@@ -89,5 +89,5 @@ def test_operators_are_those_that_take_the_tensor() -> None:
 
 @pytest.mark.parametrize("data", [{}, {"dtype": "float32", "pairs": 7}])
 def test_another_document_is_no_comparison(data: dict[str, Any]) -> None:
-    with pytest.raises(tr.ProtocolViolation, match="is no comparison"):
+    with pytest.raises(tr.ProtocolViolation, match="is not a comparison"):
         tr.Differences.from_data(data)

@@ -113,7 +113,7 @@ def test_a_table_is_escaped() -> None:
 def test_another_document_is_refused_with_its_first_wrong_place() -> None:
     data = differences(np.array([0.5], np.float32)).as_data()
     data["pairs"][1]["different"] = "many"
-    with pytest.raises(ProtocolViolation, match=r"is no comparison: pairs\.1\.different$"):
+    with pytest.raises(ProtocolViolation, match=r"is not a comparison: pairs\.1\.different$"):
         Differences.from_data(data)
 
 
