@@ -31,34 +31,29 @@ def test_server(caller: Caller) -> None:
     ]
 
 
-@pytest.mark.parametrize("model", VERSIONS)
-def test_models(caller: Caller, model: str) -> None:
-    newest = VERSIONS[model][-1]
-    metadata = caller.ask("ModelMetadata", name=model).head
-    assert metadata["versions"] == VERSIONS[model]
-    assert metadata == caller.ask("ModelMetadata", name=model, version=newest).head
-    config = caller.ask("ModelConfig", name=model).head
-    assert config == caller.ask("ModelConfig", name=model, version=newest).head
-    assert config["name"] == model
-    assert config["max_batch_size"] == 0
-    assert caller.ask("ModelReady", name=model).is_ready
-
-
 @pytest.mark.parametrize(("model", "version"), ALL)
 def test_every_version(caller: Caller, model: str, version: str) -> None:
-    metadata = caller.ask("ModelMetadata", name=model, version=version).head
-    config = caller.ask("ModelConfig", name=model, version=version).head
+    asked = [{"name": model, "version": version}]
+    if version == VERSIONS[model][-1]:
+        asked.append({"name": model})  # the newest
     shape = [-1] * 4 if version == "2_1" else [-1]
     names = MODELS[model].input, MODELS[model].output
-    for mine, triton, name in zip(("inputs", "outputs"), ("input", "output"), names, strict=True):
-        assert metadata[mine] == [{"name": name, "datatype": "FP32", "shape": shape}]
-        (configured,) = config[triton]
-        wanted = {"name": name, "data_type": "TYPE_FP32", "dims": shape}
-        assert configured | wanted == configured
     datatypes, ranks = MODELS[model].versions[version]
-    assert config["parameters"]["datatypes"] == {"string_value": datatypes}
-    assert config["parameters"]["ranks"] == {"string_value": ranks}
-    assert caller.ask("ModelReady", name=model, version=version).is_ready
+    for wish in asked:
+        metadata = caller.ask("ModelMetadata", **wish).head
+        config = caller.ask("ModelConfig", **wish).head
+        assert (metadata["name"], metadata["versions"]) == (model, VERSIONS[model])
+        assert (config["name"], config["max_batch_size"]) == (model, 0)
+        for mine, triton, name in zip(
+            ("inputs", "outputs"), ("input", "output"), names, strict=True
+        ):
+            assert metadata[mine] == [{"name": name, "datatype": "FP32", "shape": shape}]
+            (configured,) = config[triton]
+            wanted = {"name": name, "data_type": "TYPE_FP32", "dims": shape}
+            assert configured | wanted == configured
+        assert config["parameters"]["datatypes"] == {"string_value": datatypes}
+        assert config["parameters"]["ranks"] == {"string_value": ranks}
+        assert caller.ask("ModelReady", **wish).is_ready
 
 
 @pytest.mark.parametrize(
@@ -70,7 +65,7 @@ def test_unknown_model_is_not_ready(caller: Caller, wrong: dict[str, str]) -> No
     assert not outcome.is_ready
 
 
-def test_modes_are_told(caller: Caller) -> None:
+def test_config_lists_the_modes(caller: Caller) -> None:
     config = caller.ask("ModelConfig", name=DIRECTML).head
     modes = config["parameters"]["rounding_mode"]["string_value"]
     assert set(modes.split(",")) == {"HALVES_TO_NEAREST_EVEN", "TOWARD_ZERO", "TOWARD_INFINITY"}

@@ -61,7 +61,7 @@ def test_room(call: type[Caller]) -> None:
         assert caller.infer(request, payload).status == 200
 
 
-def test_json_counts_what_its_numbers_take() -> None:
+def test_json_numbers_count_in_the_budget() -> None:
     with Service("--max-bytes-in-flight", "8MiB") as service:
         x = np.ones(100_000, "i1")
         for _ in range(3):

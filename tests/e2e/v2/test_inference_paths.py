@@ -29,16 +29,6 @@ def test_server_metadata(service: Service, path: str) -> None:
     assert set(metadata) == {"name", "version", "extensions"}
 
 
-@pytest.mark.parametrize("path", ["", "/config", "/ready", "/stats"])
-def test_paths_of_a_model_and_of_its_newest_version(service: Service, path: str) -> None:
-    base = "/v2/models/onnx_round"
-    found, newest = got(service, base + path), got(service, f"{base}/versions/22{path}")
-    if path == "/stats":
-        assert found["model_stats"][-1] == newest["model_stats"][0]
-    else:
-        assert found == newest
-
-
 @pytest.mark.parametrize("path", ["", "/versions/1"])
 def test_readiness_names_the_model(service: Service, path: str) -> None:
     assert got(service, f"/v2/models/round{path}/ready") == {"name": "round", "ready": True}
@@ -84,12 +74,6 @@ REFUSED: list[tuple[str, str, bytes | None, int, str]] = [
     ("POST", "/v2/logging", b'{"log_info":false}', 400, "fixed"),
     ("POST", "/v2/models/round/trace/setting", b"{}", 400, "no tracing"),
     ("POST", "/v2/models/none/trace/setting", b"{}", 404, "no model"),
-    *((method, f"/v2/{family}{path}", b"{}", 501, says)
-      for family, says in (("systemsharedmemory", "PREFIX"), ("cudasharedmemory", "CUDA"))
-      for method, path in (
-          ("GET", "/status"), ("GET", "/region/r/status"), ("POST", "/region/r/register"),
-          ("POST", "/unregister"), ("POST", "/region/r/unregister"),
-      )),
 ]  # fmt: skip
 
 

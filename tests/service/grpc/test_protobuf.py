@@ -90,39 +90,16 @@ def one(field: Field, rng: random.Random, depth: int) -> Any:
     return drawn(field.message, rng, depth - 1) if depth else {}
 
 
-def filled(message: Any, values: dict[str, Any]) -> Any:
-    """The same in their class."""
-    for name, item in values.items():
-        target = getattr(message, name)
-        if isinstance(item, dict) and message.DESCRIPTOR.fields_by_name[name].is_repeated:
-            for key, value_of in item.items():
-                if isinstance(value_of, dict):
-                    filled(target[key], value_of)
-                else:
-                    target[key] = value_of
-        elif isinstance(item, dict):
-            target.SetInParent()
-            filled(target, item)
-        elif isinstance(item, list) and item and isinstance(item[0], dict):
-            for each in item:
-                filled(target.add(), each)
-        elif isinstance(item, list):
-            target.extend(item)
-        else:
-            setattr(message, name, item)
-    return message
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_every_message_is_written_and_read_as_theirs(name: str) -> None:
     rng = random.Random(name)
     for _ in range(20):
         values = drawn(name, rng)
-        message = filled(theirs(name)(), values)
+        message = theirs(name)(**values)
         written = SCHEMA.write(name, values)
         assert theirs(name).FromString(written) == message
         read = SCHEMA.read(name, message.SerializeToString(), MANY)
-        assert filled(theirs(name)(), plain(read)) == message
+        assert theirs(name)(**plain(read)) == message
 
 
 def plain(value: Any) -> Any:
@@ -152,7 +129,7 @@ def test_any_bytes_are_refused_by_both_or_mean_the_same(data: bytes) -> None:
             raise
     else:
         message.DiscardUnknownFields()
-        assert filled(theirs(name)(), plain(read)) == message
+        assert theirs(name)(**plain(read)) == message
 
 
 @given(st.integers(0, 2**64 - 1), st.binary(max_size=3))

@@ -127,7 +127,7 @@ def test_calls_under_way_end_after_sigterm() -> None:
 
 
 @pytest.mark.parametrize("is_reset", [True, False])
-def test_a_caller_who_leaves(service: Service, is_reset: bool) -> None:
+def test_call_that_its_caller_leaves_counts_as_499(service: Service, is_reset: bool) -> None:
     before = counted(service)
     with connected(service) as client:
         stream = client.begin("ModelInfer")

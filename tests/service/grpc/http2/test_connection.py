@@ -200,7 +200,7 @@ async def test_a_handler_that_fails_resets_its_stream(caplog: pytest.LogCaptureF
 SLOW: dict[str, Any] = {"receive_timeout": 0.4, "rate_interval": 0.1}
 
 
-async def test_a_slow_sender_is_told() -> None:
+async def test_slow_sender_is_refused_and_other_streams_go_on() -> None:
     """And only the stream that is slow: others go on meanwhile."""
 
     async with serving(**SLOW) as site, site.caller() as caller:
@@ -267,7 +267,7 @@ async def test_unfinished_preface_or_frame_times_out(part: tuple[bytes, Code]) -
         await site.until(lambda: not site.state.connections)
 
 
-async def test_a_fault_is_told_and_the_rest_is_dropped() -> None:
+async def test_connection_fault_sends_goaway_and_drops_the_rest() -> None:
     async with serving(**SHORT) as site, site.caller() as caller:
         caller.send(opened(1, ("content-length", "70000")))
         await site.until(lambda: site.handler.filled)
@@ -317,7 +317,7 @@ async def test_no_cycle_keeps_a_stream(site: Site, caller: Caller) -> None:
         gc.enable()
 
 
-async def test_a_stop_serves_what_is_under_way_and_in_transit() -> None:
+async def test_a_stop_serves_streams_under_way_and_in_transit() -> None:
     async with serving(drain_grace=1.0, **SHORT) as site, site.caller() as caller:
         caller.send(opened(1, ("content-length", "6")), data(1, b"und"))
         await site.until(lambda: site.handler.filled)
@@ -336,7 +336,7 @@ async def test_a_stop_serves_what_is_under_way_and_in_transit() -> None:
         assert last == [MAX_WINDOW, 3]
 
 
-async def test_a_stop_is_told_once() -> None:
+async def test_a_stop_is_announced_once() -> None:
     """What is left at the drain timeout is told to stop again."""
 
     async with serving(drain_grace=0.0, **SHORT) as site, site.caller() as caller:
@@ -351,7 +351,7 @@ async def test_a_stop_is_told_once() -> None:
         assert await caller.end() == [Code.NO_ERROR, Code.NO_ERROR]
 
 
-async def test_a_stop_sends_what_waits_until_the_peer_reads() -> None:
+async def test_a_stop_sends_waiting_responses_once_the_peer_reads() -> None:
     content = bytes(60_000)
     async with serving(drain_grace=0.0, **SHORT) as site, site.caller() as caller:
         caller.call(1, b"first")

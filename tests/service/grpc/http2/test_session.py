@@ -309,7 +309,7 @@ def test_request_head_is_parsed() -> None:
     assert head.fault is None
 
 
-def test_a_list_of_fields_over_its_limit_is_told() -> None:
+def test_a_list_of_fields_over_its_limit_is_a_fault_of_its_head() -> None:
     many = [(f"x{number}", "y") for number in range(100)]
     peer = Peer(opened(1, *many, ends=True), opened(3, ends=True))
     assert isinstance(peer.stream(1).head.fault, HeadersTooLarge)

@@ -45,7 +45,7 @@ def filling(peer: Peer, target: bytearray, number: int = 1) -> Stream:
     return stream
 
 
-def test_a_stream_gets_what_its_target_misses() -> None:
+def test_window_opens_by_the_missing_bytes_of_a_target() -> None:
     peer = Peer(opened(1), data(1, bytes(1000)))
     peer.sent()
     stream = filling(peer, bytearray(MIB))
@@ -93,7 +93,7 @@ def test_dropped_bytes_and_padding_are_given_back() -> None:
     assert 60_001 - FIRST_WINDOW // 2 < total <= 60_001
 
 
-def test_a_late_sender_may_send_what_it_was_let_and_no_more() -> None:
+def test_late_data_is_accepted_up_to_its_window() -> None:
     peer = Peer(opened(1))
     peer.session.release(peer.stream())
     rest = FIRST_WINDOW - 60_000
