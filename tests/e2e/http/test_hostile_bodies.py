@@ -41,7 +41,7 @@ def still_works(service: Service) -> None:
 
 
 @pytest.mark.slow
-def test_a_hundred_malformed_gzip_bodies_keep_no_memory(limited: Service) -> None:
+def test_malformed_gzip_bodies_keep_no_memory(limited: Service) -> None:
     whole = bytearray(gzip.compress(np.random.default_rng(1).bytes(MIB), 1))
     whole[-6] ^= 1  # its checksum, so that all of it is unpacked first
     bodies = {bytes(whole): MIB, gzip.compress(bytes(4 * MIB), 9)[:-9]: 4 * MIB}
@@ -128,7 +128,7 @@ def test_undeclared_body_is_refused_at_the_limit(limited: Service) -> None:
 
 
 @pytest.mark.slow
-def test_a_million_chunks_of_one_byte_delay_nobody(limited: Service) -> None:
+def test_million_chunks_of_one_byte_delay_nobody(limited: Service) -> None:
     x = np.arange(250_000, dtype="<f4")
     lines = np.full((x.nbytes, 6), np.frombuffer(b"1\r\n?\r\n", np.uint8))
     lines[:, 3] = x.view(np.uint8)

@@ -73,13 +73,13 @@ def url(request: pytest.FixtureRequest) -> str:
     return service.url
 
 
-def test_clients_round(url: str, tmp_path: Path) -> None:
+def test_clients_round_without_posix(url: str, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
     done = without_posix("program", url, folder=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_files_are_rounded(url: str, tmp_path: Path) -> None:
+def test_files_are_rounded_without_posix(url: str, tmp_path: Path) -> None:
     x = np.linspace(-9, 9, 1001, dtype=np.float32)
     np.save(tmp_path / "in.npy", x)
     arguments = ["round", "in.npy", "out.npy", "--operator", "ties_to_away", "--url", url]
@@ -88,7 +88,7 @@ def test_files_are_rounded(url: str, tmp_path: Path) -> None:
     assert np.load(tmp_path / "out.npy").tobytes() == np.trunc(x + np.copysign(0.5, x)).tobytes()
 
 
-def test_a_program_is_verified(tmp_path: Path) -> None:
+def test_program_is_verified_without_posix(tmp_path: Path) -> None:
     kernel = "import sys; sys.stdout.buffer.write(sys.stdin.buffer.read())"
     (tmp_path / "same.py").write_text(kernel)
     runtime = f"cmd:{sys.executable} same.py"
@@ -98,7 +98,7 @@ def test_a_program_is_verified(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["verdicts"][0]["wrong"] > 0
 
 
-def test_a_program_that_hangs_is_ended(tmp_path: Path) -> None:
+def test_hanging_program_is_ended_without_posix(tmp_path: Path) -> None:
     (tmp_path / "hang.py").write_text("import time; time.sleep(600)")
     runtime = f"cmd:{sys.executable} hang.py"
     options = ["--dtype", "float16", "--timeout", "1"]
@@ -107,6 +107,6 @@ def test_a_program_that_hangs_is_ended(tmp_path: Path) -> None:
     assert "was not done after 1 s" in done.stderr
 
 
-def test_a_service_is_examined(url: str, tmp_path: Path) -> None:
+def test_doctor_examines_without_posix(url: str, tmp_path: Path) -> None:
     done = without_posix("tensor_round_cli.app", "doctor", url, folder=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr

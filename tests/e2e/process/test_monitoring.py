@@ -88,10 +88,10 @@ def test_legends_and_variables_have_labels_that_there_are(metrics: Metrics) -> N
 
 def test_every_metric_is_shown_or_alerts_and_is_documented(metrics: Metrics) -> None:
     used = {s.metric for e in monitoring.expressions() for s in monitoring.parsed(e)[0]}
-    told = set(_METRIC.findall(OPERATIONS.read_text()))
+    documented = set(_METRIC.findall(OPERATIONS.read_text()))
     for name in metrics.labels:
         family = re.sub(r"(_bucket|_sum|_count)$", "", name)
-        assert any(each in told for each in (name, family)), f"{name} is in no table"
+        assert any(each in documented for each in (name, family)), f"{name} is in no table"
         assert any(each.startswith(family) for each in used), f"{name} is on no panel"
 
 
