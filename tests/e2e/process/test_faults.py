@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
+from support.http.inference_form import HEADER_LENGTH, binary, document, infer_path, tensor
 from support.http.native_form import ieee754, npy, post
 from support.services.hosted import HostedService
 from support.services.server import Reply, Service
@@ -142,74 +143,42 @@ LARGE = np.linspace(-1e4, 1e4, 3 << 18, dtype="<f4")
 
 @dataclass(frozen=True)
 class Form:
-    """A sound request in one of the service's forms, and the answer it must get."""
+    """A sound request in one of the service's forms."""
 
     body: bytes
-    answer: bytes
     headers: dict[str, str] = field(default_factory=dict)
     path: str = "/round"
 
-    def send(self, service: HostedService) -> Reply:
+    def send(self, service: Service) -> Reply:
         return service.request("POST", self.path, self.body, self.headers)
 
 
-def octets(x: np.ndarray, descriptor: str, body: bytes, **headers: str) -> Form:
-    fields = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Form(body, np.rint(x).tobytes(), {"Operator-Descriptor": descriptor, **fields})
+def of(x: np.ndarray, **layout: object) -> dict[str, str]:
+    return {"Operator-Descriptor": ieee754("float32", [x.size], **layout)}
 
 
-def strided(x: np.ndarray) -> tuple[str, bytes]:
-    """A descriptor and payload of a tensor with a gap after each element."""
-    spread = np.zeros((x.size, 2), "<f4")
-    spread[:, 0] = x
-    return ieee754("float32", [x.size], strides=[2]), spread.tobytes()[:-4]
+def spread(x: np.ndarray) -> bytes:
+    """The elements with a gap after each."""
+    return np.repeat(x, 2).tobytes()[:-4]
 
 
-PLAIN = {name: ieee754("float32", [x.size]) for name, x in (("small", X), ("large", LARGE))}
-DOCUMENT = {"descriptor": json.loads(PLAIN["small"]), "data": X.tolist()}
-
-
-def inferred(**answer: object) -> bytes:
-    """An answer of the Open Inference Protocol's, without a space."""
-    output = {"name": "Y", "datatype": "FP32", "shape": [X.size], **answer}
-    document = {"model_name": "round", "model_version": "1", "outputs": [output]}
-    return json.dumps(document, separators=(",", ":")).encode()
-
-
-TENSOR = {"name": "X", "datatype": "FP32", "shape": [X.size]}
-TEXT = json.dumps({"inputs": [{**TENSOR, "data": X.tolist()}]}).encode()
-BINARY = json.dumps(
-    {
-        "inputs": [{**TENSOR, "parameters": {"binary_data_size": X.nbytes}}],
-        "parameters": {"binary_data_output": True},
-    }
-).encode()
-INFER = "/v2/models/round/infer"
-LENGTH = "Inference-Header-Content-Length"
-
+SMALL = of(X)
+NUMBERS = {"descriptor": json.loads(ieee754("float32", [X.size])), "data": X.tolist()}
+INLINE = json.dumps(document(tensor("FP32", [X.size], data=X.tolist()))).encode()
+WISHED = {"parameters": {"binary_data_output": True}}
+BINARY = json.dumps(document(binary("FP32", [X.size], X.nbytes), **WISHED)).encode()
+INFER = infer_path("round")
 FORMS = {
-    "small": octets(X, PLAIN["small"], X.tobytes()),
-    "large": octets(LARGE, PLAIN["large"], LARGE.tobytes()),
-    "strided": octets(X, *strided(X)),
-    "strided-large": octets(LARGE, *strided(LARGE)),
-    "gzip": octets(X, PLAIN["small"], gzip.compress(X.tobytes()), Content_Encoding="gzip"),
-    "digest": octets(X, PLAIN["small"], X.tobytes(), Want_Content_Digest="sha-256=1"),
-    "npy": Form(npy(X), npy(np.rint(X)), {"Content-Type": "application/x-npy"}),
-    "json": Form(
-        json.dumps(DOCUMENT).encode(),
-        json.dumps(
-            {"output": {"dtype": "float32", "shape": [X.size]}, "data": np.rint(X).tolist()},
-            separators=(",", ":"),
-        ).encode(),
-        {"Content-Type": "application/json"},
-    ),
-    "inference-json": Form(TEXT, inferred(data=np.rint(X).tolist()), path=INFER),
-    "inference-binary": Form(
-        BINARY + X.tobytes(),
-        inferred(parameters={"binary_data_size": X.nbytes}) + np.rint(X).tobytes(),
-        {LENGTH: str(len(BINARY))},
-        path=INFER,
-    ),
+    "small": Form(X.tobytes(), SMALL),
+    "large": Form(LARGE.tobytes(), of(LARGE)),
+    "strided": Form(spread(X), of(X, strides=[2])),
+    "strided-large": Form(spread(LARGE), of(LARGE, strides=[2])),
+    "gzip": Form(gzip.compress(X.tobytes()), {**SMALL, "Content-Encoding": "gzip"}),
+    "digest": Form(X.tobytes(), {**SMALL, "Want-Content-Digest": "sha-256=1"}),
+    "npy": Form(npy(X), {"Content-Type": "application/x-npy"}),
+    "json": Form(json.dumps(NUMBERS).encode(), {"Content-Type": "application/json"}),
+    "inference-json": Form(INLINE, path=INFER),
+    "inference-binary": Form(BINARY + X.tobytes(), {HEADER_LENGTH: str(len(BINARY))}, INFER),
 }
 
 POINTS = [
@@ -223,6 +192,16 @@ POINTS = [
 def hosted() -> Iterator[HostedService]:
     with HostedService() as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def right(hosted: HostedService) -> dict[str, bytes]:
+    """The response to each form where nothing fails."""
+    replies = {name: form.send(hosted) for name, form in FORMS.items()}
+    assert {reply.status for reply in replies.values()} == {200}
+    for name in ("small", "strided", "gzip", "digest", "npy", "inference-binary"):
+        assert replies[name].content.endswith(np.rint(X).tobytes())
+    return {name: reply.content for name, reply in replies.items()}
 
 
 def check_refusal(reply: Reply, form: Form, stage: str, error: type[Exception]) -> None:
@@ -243,7 +222,11 @@ def check_refusal(reply: Reply, form: Form, stage: str, error: type[Exception]) 
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize(("stage", "point"), POINTS)
 def test_stage_that_fails_once_is_refused_and_holds_nothing(
-    hosted: HostedService, stage: str, point: Point, error: type[Exception]
+    hosted: HostedService,
+    right: dict[str, bytes],
+    stage: str,
+    point: Point,
+    error: type[Exception],
 ) -> None:
     struck = 0
     for name, form in FORMS.items():
@@ -253,10 +236,10 @@ def test_stage_that_fails_once_is_refused_and_holds_nothing(
         if fault.count:
             check_refusal(reply, form, stage, error)
         else:
-            assert reply.content == form.answer, name
+            assert reply.content == right[name]
         assert hosted.settled(), f"{name}: something is still held"
         after = form.send(hosted)
-        assert (after.status, after.content) == (200, form.answer), name
+        assert (after.status, after.content) == (200, right[name])
     assert struck
 
 
@@ -264,7 +247,11 @@ def test_stage_that_fails_once_is_refused_and_holds_nothing(
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize(("stage", "point"), POINTS)
 def test_stage_that_always_fails_is_refused_and_holds_nothing(
-    hosted: HostedService, stage: str, point: Point, error: type[Exception]
+    hosted: HostedService,
+    right: dict[str, bytes],
+    stage: str,
+    point: Point,
+    error: type[Exception],
 ) -> None:
     with failing(point, error) as fault:
         for form in FORMS.values():
@@ -281,20 +268,20 @@ def test_stage_that_always_fails_is_refused_and_holds_nothing(
             assert hosted.get("/livez").status == 200
     assert hosted.settled()
     for name, form in FORMS.items():
-        assert form.send(hosted).content == form.answer, name
+        assert form.send(hosted).content == right[name]
 
 
 @pytest.mark.parametrize("error", ERRORS)
 def test_response_that_can_never_be_made_is_503(
-    hosted: HostedService, error: type[Exception]
+    hosted: HostedService, right: dict[str, bytes], error: type[Exception]
 ) -> None:
     """What was made beforehand is left."""
     with failing(Point(connection, "head_bytes"), error):
         for form in FORMS.values():
             check_refusal(form.send(hosted), form, "send", error)
     assert hosted.settled()
-    for form in FORMS.values():
-        assert form.send(hosted).content == form.answer
+    for name, form in FORMS.items():
+        assert form.send(hosted).content == right[name]
 
 
 @pytest.mark.slow
@@ -303,7 +290,7 @@ def test_memory_that_the_system_refuses_is_503() -> None:
     large = np.full(64 << 20, 1.5, "<f4")
     descriptor = ieee754("float32", [large.size])
     with Service() as service:
-        assert post(service, PLAIN["large"], LARGE.tobytes()).status == 200
+        assert FORMS["large"].send(service).status == 200
         unlimited = resource.prlimit(service.pid, resource.RLIMIT_AS)
         in_use = int(Path(f"/proc/{service.pid}/statm").read_text().split()[0]) * PAGE
         resource.prlimit(service.pid, resource.RLIMIT_AS, (in_use + (64 << 20), unlimited[1]))
@@ -311,6 +298,8 @@ def test_memory_that_the_system_refuses_is_503() -> None:
             reply = post(service, descriptor, large.data.cast("B"))
             assert (reply.status, reply.json()["code"]) == (503, "overloaded")
             assert int(reply.headers["Retry-After"]) >= 1
-        assert post(service, PLAIN["small"], X.tobytes()).content == np.rint(X).tobytes()
+        assert (
+            post(service, SMALL["Operator-Descriptor"], X.tobytes()).content == np.rint(X).tobytes()
+        )
         resource.prlimit(service.pid, resource.RLIMIT_AS, unlimited)
         assert post(service, descriptor, large.data.cast("B")).status == 200
