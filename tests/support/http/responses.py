@@ -9,9 +9,6 @@ import numpy as np
 
 from support.http.native_form import ieee754
 
-#: Bytes of bodies that are received into memory of their own.
-LARGE = [64 << 10, 100 << 10, 1 << 20, 5 << 20]
-
 
 def tensor(nbytes: int, seed: int = 0) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
     return (np.random.default_rng(seed).standard_normal(nbytes // 4) * 100).astype(np.float32)

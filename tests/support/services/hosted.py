@@ -22,7 +22,7 @@ from tensor_round_service.settings import Settings
 
 
 class HostedService(Service):
-    """The service in a thread; ``certificate`` is for TLS, ``keep_alive`` seconds of idleness.
+    """The service in a thread; ``certificate`` is for TLS.
 
     ``http`` is uvicorn's protocol of this name, in place of the service's.
     """
@@ -32,14 +32,12 @@ class HostedService(Service):
         max_bytes_in_flight: int = 256 << 20,
         *,
         certificate: Path | None = None,
-        keep_alive: float = 5.0,
         http: str | None = None,
     ) -> None:
         super().__init__()
         self.engine = Engine(NumpyBackend(), max_bytes_in_flight)
         self.app = create_app(Settings(allowed_hosts="x"), self.engine)
-        limits = ConnectionLimits(keep_alive=keep_alive)
-        protocol: Any = http or HTTPProtocol(self.app.dispatcher, limits)
+        protocol: Any = http or HTTPProtocol(self.app.dispatcher, ConnectionLimits())
         self._server = uvicorn.Server(
             uvicorn.Config(
                 self.app,
