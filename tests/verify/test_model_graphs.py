@@ -203,18 +203,13 @@ def test_several_inputs_need_names(model: Path) -> None:
         verify_model(model, X, ["numpy"])
 
 
-@pytest.mark.parametrize(
-    ("name", "package", "told"),
-    [
-        ("model.onnx", "onnx", r"model.onnx is read by the onnx package \(.*\); pip install onnx"),
-        ("model.xml", "openvino", "is read by OpenVINO: .*; pip install openvino"),
-    ],
-)
+@pytest.mark.parametrize(("name", "package"), [("a.onnx", "onnx"), ("a.xml", "openvino")])
 def test_missing_package_is_named_with_its_install_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, package: str, told: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, package: str
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)  # its import fails
     (tmp_path / name).write_bytes(b"")
+    told = rf"{name} is read by the package {package} \(.*\); pip install {package}"
     with pytest.raises(CannotVerify, match=told):
         verify_model(tmp_path / name, {}, ["numpy"])
 

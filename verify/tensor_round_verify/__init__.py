@@ -36,7 +36,7 @@ from .report import (
     Verdict,
     junit_xml,
 )
-from .runtimes import RUNTIMES, NotTaken, Runtime
+from .runtimes import RUNTIMES, NotTaken
 
 __all__ = [
     "FLOATS",
@@ -60,7 +60,6 @@ __all__ = [
     "NotTaken",
     "PatternClass",
     "Report",
-    "Runtime",
     "Verdict",
     "all_patterns",
     "blocks",

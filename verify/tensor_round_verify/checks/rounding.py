@@ -20,8 +20,8 @@ from ..explain import Explanation, Hypotheses
 from ..patterns import blocks, samples
 from ..reference import FLOATS, WIDTHS, Bits, Flags, is_nan, rounded
 from ..report import CallFault, Example, IndexOf, Verdict, effects
-from ..runtimes import Runtime
-from ..runtimes.runtime import RoundBits, arrays_of
+from ..runtimes import Adapter
+from ..runtimes.runtime import RoundBits
 from .array_forms import ArrayForms, Findings
 from .nans import NanBits, nan_bits
 from .repeatability import Moved, confirmed
@@ -112,7 +112,7 @@ class Judges:
     ``done`` is called with the bytes of each block.
     """
 
-    def __init__(self, runtime: Runtime, nans: Nans | None, done: Callable[[int], None]) -> None:
+    def __init__(self, runtime: Adapter, nans: Nans | None, done: Callable[[int], None]) -> None:
         self._runtime = runtime
         self._nans = nans
         self._done = done
@@ -167,7 +167,7 @@ class Judges:
             x, got, want = (int(p[places[0]]) for p in (head.bits, again, head.first_got))
             return Findings((CallFault(told, Example(dtype, x, got, want)),))
         pool = Pool.of(head.bits, head.got, dtype)
-        arrays = arrays_of(self._runtime, kernel, dtype, rounding)
+        arrays = self._runtime.arrays(kernel, dtype, rounding)
         return ArrayForms(arrays, pool, dtype, differs).findings()
 
     def _in_order(

@@ -18,7 +18,7 @@ from ..conversions.blocks.formats import FORMATS, RULES, FormatName
 from ..patterns import pattern_count
 from ..reference import ROUNDINGS, WIDTHS, bits_type
 from ..report import Lacking, Pair, Report, Verdict
-from ..runtimes import TIMEOUT, Adapter, NotTaken, PythonFunction, Runtime, open_runtime
+from ..runtimes import TIMEOUT, Adapter, NotTaken, PythonFunction, open_runtime
 from ..runtimes.function import Function
 from .conversions import ConversionOperator, conversion_verdict, conversions
 from .rounding import NANS, Judges, Nans
@@ -32,7 +32,7 @@ Trial = tuple[Pair, int, Callable[[], Verdict]]
 
 
 def verify(
-    runtime: str | Function | Runtime,
+    runtime: str | Function,
     *,
     operator: Operator = "round",
     dtypes: Sequence[DTypeName | FormatName] = (),
@@ -72,10 +72,6 @@ def verify(
     _check("scale", [scale] if scale else [], RULES)
     _check("nans", [nans] if nans else [], NANS)
     names = [str(rounding) for rounding in roundings]
-    if operator == "round" and isinstance(runtime, Runtime):
-        return _verify_rounding(runtime, dtypes, names, every, nans, progress)
-    if isinstance(runtime, Runtime):
-        raise InvalidArgument(f"{operator} is verified of a name or a function")
     if isinstance(runtime, str):
         opened = open_runtime(runtime, timeout)
     else:
@@ -86,7 +82,7 @@ def verify(
 
 
 def _verify_rounding(
-    runtime: Runtime,
+    runtime: Adapter,
     dtypes: Sequence[str],
     roundings: Sequence[str],
     every: bool,
@@ -112,7 +108,7 @@ def _verify_rounding(
             raise NotTaken(f"{runtime.name}: no verdict on {name}: {why}")
     if not report.verdicts:
         raise CannotVerify(f"{runtime.name} supports none of the types: {report.lacking[0].why}")
-    if isinstance(runtime, Adapter) and runtime.assumed and not dtypes:
+    if runtime.assumed and not dtypes:
         return replace(report, notes=(runtime.assumed,))
     return report
 

@@ -122,21 +122,21 @@ QUANTIZATIONS = (
         *("reciprocal", "multiplies by 1 / scale, rounded, in place of the division"),
         *("gh:arch-hdl-lang/arch-com#905, ggml's quantiser", _by_reciprocal),
     ),
-    _quotient(
-        *("double rounding through float16", "rounds the quotient to float16 first"),
-        *(NO_REPORT, _narrowed_to("float16")),
+    *(
+        _quotient(
+            f"double rounding through {narrow}",
+            f"rounds the quotient to {narrow} first",
+            *(NO_REPORT, _narrowed_to(narrow)),
+        )
+        for narrow in ("float16", "bfloat16")
     ),
-    _quotient(
-        *("double rounding through bfloat16", "rounds the quotient to bfloat16 first"),
-        *(NO_REPORT, _narrowed_to("bfloat16")),
-    ),
-    _quotient(
-        *("quotient in float32", "divides in float32 for every type of scale"),
-        *(NO_REPORT, _quotient_in("float32")),
-    ),
-    _quotient(
-        *("quotient in float64", "divides in float64 for every type of scale"),
-        *(NO_REPORT, _quotient_in("float64")),
+    *(
+        _quotient(
+            f"quotient in {wide}",
+            f"divides in {wide}, whatever the scale's type",
+            *(NO_REPORT, _quotient_in(wide)),
+        )
+        for wide in ("float32", "float64")
     ),
     Deviation(
         *("zero point inside", "zero point", "adds the zero point before it rounds"),

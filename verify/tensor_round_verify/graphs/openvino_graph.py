@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from tensor_round.contract.dtypes import BY_NAME
-from tensor_round.contract.errors import CannotVerify
 from tensor_round.contract.operators.dialects.openvino import DTYPES, MODES
 
-from ..runtimes import Adapter, NotTaken, open_runtime
+from ..runtimes import TIMEOUT, Adapter, NotTaken
 from ..runtimes.openvino import OpenVINO
 from ..runtimes.tensors import Array, Tensor
 from .graph import Casting, Declared, Graph, Node, NodeLacking, Rounding, cast_rule, row_of
@@ -27,7 +26,7 @@ class OpenVINOGraph(Graph):
     """A model of OpenVINO, read and run by OpenVINO."""
 
     def __init__(self, path: Path) -> None:
-        self._reader = _opened(path)
+        self._reader = OpenVINO("", TIMEOUT)
         model = self._reader.read(path)
         inputs = [
             Declared(_names(parameter), _numpy_type(parameter))
@@ -45,16 +44,6 @@ class OpenVINOGraph(Graph):
         wanted = [node.inputs[0] for node in self.nodes]
         wanted += [node.output for node in self.nodes] if outputs else []
         return runtime.name, runtime.run_ir(self.path, given, wanted)
-
-
-def _opened(path: Path) -> OpenVINO:
-    try:
-        runtime = open_runtime("openvino")
-    except CannotVerify as error:
-        raise CannotVerify(f"{path} is read by OpenVINO: {error.detail}") from error
-    if not isinstance(runtime, OpenVINO):
-        raise TypeError(runtime)
-    return runtime
 
 
 def _read(op: Any) -> Node | NodeLacking | None:

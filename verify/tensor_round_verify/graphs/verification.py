@@ -24,11 +24,11 @@ from .graph import Graph, Node, NodeLacking
 from .judging import NoRule, alone, verdict_of
 from .report import ModelReport, NodeVerdict
 
-#: The graphs of models, by the end of their files' names: modules and classes.
+#: The graphs of models, by the end of their files' names: modules, classes, packages.
 MODELS = {
-    ".onnx": ("onnx_graph", "OnnxGraph"),
-    ".xml": ("openvino_graph", "OpenVINOGraph"),
-    ".json": ("dxdispatch_graph", "DxDispatchGraph"),
+    ".onnx": ("onnx_graph", "OnnxGraph", "onnx"),
+    ".xml": ("openvino_graph", "OpenVINOGraph", "openvino"),
+    ".json": ("dxdispatch_graph", "DxDispatchGraph", ""),
 }
 
 
@@ -131,12 +131,13 @@ def _graph(path: Path) -> Graph:
         raise CannotVerify(f"{path} is not a model: the name of one ends in {', '.join(MODELS)}")
     if not path.is_file():
         raise CannotVerify(f"there is no file {path}")
-    module, name = MODELS[path.suffix.lower()]
+    module, name, package = MODELS[path.suffix.lower()]
     try:
         graph: Graph = getattr(importlib.import_module(f".{module}", __package__), name)(path)
     except ImportError as error:
-        told = f"{path} is read by the onnx package ({first_line(error)}); pip install onnx"
-        raise CannotVerify(told) from error
+        raise CannotVerify(
+            f"{path} is read by the package {package} ({first_line(error)}); pip install {package}"
+        ) from error
     if not graph.nodes and not graph.lacking:
         raise CannotVerify(f"{path} has no node that rounds")
     return graph

@@ -14,7 +14,7 @@ from tensor_round.contract.quoting import not_accepted
 
 from .command import is_program
 from .function import PythonFunction
-from .runtime import Adapter, NotTaken, Runtime, first_line
+from .runtime import Adapter, NotTaken, first_line
 
 #: The default limit in seconds for a block in a program or function, and for a service's call.
 TIMEOUT = 30.0
@@ -135,6 +135,5 @@ __all__ = [
     "Adapter",
     "NotTaken",
     "PythonFunction",
-    "Runtime",
     "open_runtime",
 ]

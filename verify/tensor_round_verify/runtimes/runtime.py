@@ -1,4 +1,4 @@
-"""The interface of a runtime that can be verified, and what its implementations share."""
+"""A runtime that can be verified: its interface, and what the implementations share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import metadata
 from types import MappingProxyType, ModuleType
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
@@ -38,46 +38,18 @@ class NotTaken(CannotVerify):
     """The runtime does not support this dtype or direction."""
 
 
-@runtime_checkable
-class Runtime(Protocol):
-    """A program that rounds tensors."""
-
-    @property
-    def name(self) -> str:
-        """Its name, with version and device."""
-
-    @property
-    def dtypes(self) -> tuple[str, ...]:
-        """The dtypes that are verified by default; some may not be supported."""
-
-    @property
-    def roundings(self) -> tuple[str, ...]:
-        """The directions that are verified by default."""
-
-    @property
-    def concurrent(self) -> bool:
-        """Whether several threads may call its kernels at the same time."""
-
-    def kernel(self, dtype: str, rounding: str) -> RoundBits:
-        """A function that rounds one dtype in one direction.
-
-        Raises :class:`NotTaken` if the runtime does not support them. The function raises
-        :class:`CannotVerify` if it fails.
-        """
-
-    def close(self) -> None:
-        """Release the runtime's resources."""
-
-
 class Adapter:
     """The base of the runtimes of this package, which may cast and quantize too.
 
     Each method raises :class:`NotTaken` for what the runtime does not support.
     """
 
+    #: The name, with version and device.
     name: str
+    #: The dtypes and directions that are verified by default; some may not be supported.
     dtypes: tuple[str, ...]
     roundings: tuple[str, ...]
+    #: Whether several threads may call its kernels at the same time.
     concurrent: bool
     #: What the default of ``dtypes`` assumes, as a sentence.
     assumed = ""
@@ -223,14 +195,6 @@ class Adapter:
     def _told(self, error: BaseException) -> str:
         """The text of an error."""
         return first_line(error)
-
-
-def arrays_of(runtime: Runtime, kernel: RoundBits, dtype: str, rounding: str) -> Arrays:
-    """How a runtime rounds arrays; one that is no :class:`Adapter` has one dimension alone."""
-    if isinstance(runtime, Adapter):
-        return runtime.arrays(kernel, dtype, rounding)
-    own = BY_NAME[dtype].numpy
-    return Arrays(lambda x: kernel(np.ascontiguousarray(x).view(bits_type(dtype))).view(own))
 
 
 def values(bits: Bits, dtype: str) -> Values:
