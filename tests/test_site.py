@@ -1,4 +1,4 @@
-"""The site: its navigation has every page, and its check finds what another host would serve."""
+"""Generated pages are current, the site has every page, and its check finds foreign content."""
 
 from __future__ import annotations
 
@@ -77,3 +77,10 @@ def test_a_page_that_the_search_misses_is_found(tmp_path: Path) -> None:
 def test_the_length_of_each_page_is_printed(tmp_path: Path) -> None:
     _, found = checked(tmp_path, "<p>none</p>")
     assert "   460 words   2 minutes  index.html\n" in found
+
+
+def test_generated_pages_are_current() -> None:
+    # docs/published-suites.md takes seconds: tests/tools/test_suites.py compares a part of it.
+    names = ("sdk", "settings", "specifications", ".svg", "rule")
+    command = [sys.executable, "-m", "pages", "--check", *names]
+    assert subprocess.run(command, cwd=ROOT / "tools").returncode == 0

@@ -56,7 +56,7 @@ ELSEWHERE = [
     ("docs/containers.md", "a cluster, the clone, and the image where the cluster finds it"),
     ("docs/containers.md", "a cluster, and keys.txt, tls.crt and tls.key"),
     ("docs/containers.md", "a cluster with Prometheus, Helm, and the clone"),
-    # test_stops.py and tests/packaging/test_systemd.py test what they do.
+    # test_stops.py and tests/packaging/test_deploy_files.py test what they do.
     ("docs/deploy.md", "systemd, root, and the clone"),
     ("docs/deploy.md", "the units"),
     # make test-edge
