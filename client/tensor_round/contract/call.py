@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from .dtypes import BY_NAME
 from .errors import PayloadSizeMismatch
 from .layout import Layout, check_size
 from .rounding import Rounding
@@ -27,6 +29,16 @@ class RoundCall:
     def lengths(self) -> tuple[int, ...]:
         """The valid lengths of a payload, in bytes."""
         return self.input.byte_length, self.shortest_input
+
+    @classmethod
+    def packed(
+        cls, rounding: Rounding, dtype: str, shape: Sequence[int], loc: tuple[str, ...] = ()
+    ) -> RoundCall:
+        """A call on a packed tensor in C order, of a canonical dtype.
+
+        Raises :class:`InvalidDescriptor` at ``loc``.
+        """
+        return cls.packed_output(rounding, Layout.of(BY_NAME[dtype], shape, loc=loc))
 
     @classmethod
     def packed_output(cls, rounding: Rounding, input: Layout) -> RoundCall:

@@ -12,8 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from ...call import RoundCall
-from ...dtypes import BY_NAME, AnyDType
-from ...layout import Layout
+from ...dtypes import AnyDType
 from ...rounding import Rounding
 from ..dialect import Dialect, ModelNames, Specification, Version, Words
 from ..model import RANK_LIMIT, OneOf, OperatorDescriptor, Sizes, Strict
@@ -66,8 +65,7 @@ class ArrayAPIDescriptor(OperatorDescriptor):
 
     def resolve(self) -> RoundCall:
         """The call of this descriptor; raises :class:`InvalidDescriptor`."""
-        layout = Layout.of(BY_NAME[self.x.dtype], self.x.shape, loc=("x",))
-        return RoundCall.packed_output(MODES[self.op], layout)
+        return RoundCall.packed(MODES[self.op], self.x.dtype, self.x.shape, ("x",))
 
 
 @dataclass(frozen=True, slots=True)

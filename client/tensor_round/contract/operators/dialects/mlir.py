@@ -12,8 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from ...call import RoundCall
-from ...dtypes import BY_NAME, AnyDType
-from ...layout import Layout
+from ...dtypes import AnyDType
 from ...rounding import Rounding
 from ..dialect import SILENT, Dialect, ModelNames, Specification, Version, Words
 from ..model import RANK_LIMIT, OneOf, OperatorDescriptor, Sizes
@@ -53,8 +52,7 @@ class MLIRDescriptor(OperatorDescriptor):
 
     def resolve(self) -> RoundCall:
         """The call of this descriptor; raises :class:`InvalidDescriptor`."""
-        layout = Layout.of(BY_NAME[DTYPES[self.element_type]], self.shape)
-        return RoundCall.packed_output(MODES[self.op], layout)
+        return RoundCall.packed(MODES[self.op], DTYPES[self.element_type], self.shape)
 
 
 @dataclass(frozen=True, slots=True)

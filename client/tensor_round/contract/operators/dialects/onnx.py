@@ -14,9 +14,8 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from ...call import RoundCall
-from ...dtypes import BY_NAME, AnyDType
+from ...dtypes import AnyDType
 from ...errors import InvalidDescriptor
-from ...layout import Layout
 from ...quoting import shown
 from ...rounding import Rounding
 from ..dialect import Dialect, ModelNames, Specification, Version, Words
@@ -111,10 +110,9 @@ class OnnxDescriptor(OperatorDescriptor):
 
     def resolve(self) -> RoundCall:
         """The call of this descriptor; raises :class:`InvalidDescriptor`."""
-        tensor = self.input
         self.check_type()
-        layout = Layout.of(BY_NAME[DTYPES[tensor.elem_type]], tensor.shape, loc=("input",))
-        return RoundCall.packed_output(Rounding.TIES_TO_EVEN, layout)
+        dtype, shape = DTYPES[self.input.elem_type], self.input.shape
+        return RoundCall.packed(Rounding.TIES_TO_EVEN, dtype, shape, ("input",))
 
     def check_type(self) -> None:
         """Raise :class:`InvalidDescriptor` if the opset's Round does not accept the type."""

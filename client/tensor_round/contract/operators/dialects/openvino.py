@@ -14,8 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from ...call import RoundCall
-from ...dtypes import BY_NAME, AnyDType, DTypeName
-from ...layout import Layout
+from ...dtypes import AnyDType, DTypeName
 from ...rounding import Rounding
 from ..dialect import SILENT, Dialect, ModelNames, Specification, Version, Words
 from ..model import RANK_LIMIT, OneOf, OperatorDescriptor, Sizes, Strict
@@ -98,10 +97,8 @@ class OpenVINODescriptor(OperatorDescriptor):
 
     def resolve(self) -> RoundCall:
         """The call of this descriptor; raises :class:`InvalidDescriptor`."""
-        layout = Layout.of(
-            BY_NAME[DTYPES[self.input.element_type]], self.input.shape, loc=("input",)
-        )
-        return RoundCall.packed_output(MODES[self.mode], layout)
+        dtype, shape = DTYPES[self.input.element_type], self.input.shape
+        return RoundCall.packed(MODES[self.mode], dtype, shape, ("input",))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, Field
 
 from ...call import RoundCall
-from ...dtypes import BY_NAME, AnyDType
+from ...dtypes import AnyDType
 from ...errors import InvalidDescriptor
-from ...layout import SIZE_LIMIT, Layout
+from ...layout import SIZE_LIMIT
 from ...quoting import shown
 from ...rounding import Rounding
 from ..dialect import IEEE, Dialect, ModelNames, Specification, Version, Words
@@ -92,8 +92,8 @@ class StableHLODescriptor(OperatorDescriptor):
         element, sizes = _parts(self.operand)
         if faults := VERSION.dtype_faults(element, ("operand",)):
             raise InvalidDescriptor.of(faults)
-        layout = Layout.of(BY_NAME[DTYPES[element]], tuple(map(int, sizes)), loc=("operand",))
-        return RoundCall.packed_output(MODES[self.op], layout)
+        shape = tuple(map(int, sizes))
+        return RoundCall.packed(MODES[self.op], DTYPES[element], shape, ("operand",))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from ...call import RoundCall
-from ...dtypes import BY_NAME, AnyDType
-from ...layout import Layout
+from ...dtypes import AnyDType
 from ...rounding import Rounding
 from ..dialect import SILENT, Dialect, ModelNames, Specification, Version, Words
 from ..model import RANK_LIMIT, OneOf, OperatorDescriptor, PerDimension, Strict
@@ -52,8 +51,8 @@ class WebNNDescriptor(OperatorDescriptor):
 
     def resolve(self) -> RoundCall:
         """The call of this descriptor; raises :class:`InvalidDescriptor`."""
-        layout = Layout.of(BY_NAME[self.input.dataType], self.input.shape, loc=("input",))
-        return RoundCall.packed_output(Rounding.TIES_TO_EVEN, layout)
+        dtype, shape = self.input.dataType, self.input.shape
+        return RoundCall.packed(Rounding.TIES_TO_EVEN, dtype, shape, ("input",))
 
 
 @dataclass(frozen=True, slots=True)
