@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 
 import tensor_round as tr
+from support.clients import KINDS, AnyClient
 from tensor_round.clients.options import headers_from, with_environment
 from tensor_round.transport.address import Address
 
@@ -180,24 +180,12 @@ def test_certificates_that_cannot_be_read(option: dict[str, Any], tmp_path: Path
         tr.Client("https://host", **{next(iter(option)): path})
 
 
-@pytest.mark.parametrize("kind", [tr.Client, tr.AsyncClient])
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [((1,), {}), ((np.int64(2),), {}), ((), {"decimals": 3}), ((), {"decimals": -1})],
-    ids=str,
-)
-def test_rounding_is_to_integers(
-    kind: Any, arguments: tuple[Any, ...], named: dict[str, Any]
-) -> None:
-    client = kind("http://127.0.0.1:9")
-
-    async def call() -> None:
-        result = client.round(np.zeros(3), *arguments, **named)
-        if kind is tr.AsyncClient:
-            await result
-
-    with pytest.raises(tr.TensorRoundError, match="rounding is to integers only, so scale first"):
-        asyncio.run(call())
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_rounding_is_to_integers(kind: type[AnyClient]) -> None:
+    with kind("http://127.0.0.1:9") as client:
+        for arguments, named in (((1,), {}), ((np.int64(2),), {}), ((), {"decimals": -1})):
+            with pytest.raises(tr.TensorRoundError, match="to integers only, so scale first"):
+                client.round(np.zeros(3), *arguments, **named)
 
 
 def test_no_decimals_are_those_of_numpy() -> None:
