@@ -57,7 +57,7 @@ def headers_from(api_key: str | None, headers: Mapping[str, str] | None) -> Head
 
 
 class Options(TypedDict, total=False):
-    """The options of a client, by keyword; :class:`~tensor_round.Client` tells what they mean."""
+    """The options of a client, by keyword; :class:`~tensor_round.Client` describes them."""
 
     api_key: str | None
     verify: Verify

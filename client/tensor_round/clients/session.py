@@ -268,7 +268,7 @@ class Session:
     ) -> None:
         """Round every tile of ``source`` into ``target``, which may be the same memory.
 
-        ``is_fresh`` tells that the target is new and shares no memory.
+        ``is_fresh``: the target is new and shares no memory.
         """
         aliased = not is_fresh and np.may_share_memory(source, target)
         tile_bytes = self.tile_bytes
@@ -319,8 +319,8 @@ class Session:
         """Send a request with retries, and return the reader's result.
 
         Each try makes its request anew: some elements of an operand that is rounded in place may
-        be results already, and rounding them again does not change them. ``computes`` tells that
-        making the request takes much CPU time.
+        be results already, and rounding them again does not change them. ``computes``: making the
+        request takes much CPU time.
         """
         retries = knocks = 0
         failure: TensorRoundError | None = None

@@ -32,7 +32,7 @@ class Operand(NamedTuple):
 
     ``array`` is a NumPy array of its elements. ``dtype`` is the canonical name of its dtype; for an
     unsupported dtype it is the library's own name, and ``array`` has the right shape alone.
-    ``wrap`` converts a NumPy array to the operand's form. ``is_view`` tells that ``array`` is on
+    ``wrap`` converts a NumPy array to the operand's form. ``is_view``: ``array`` is on
     the operand's own memory, so that writing fills it.
     """
 
@@ -133,11 +133,11 @@ def _read_numbers(x: Any, name: str) -> Operand:
     numbers = np.asarray(x)
     kinds = sorted({type(leaf).__name__ for leaf in _leaves(x)})
     if kinds not in ([], ["float"], ["int"]):
-        told = " and ".join(kinds) if type(x).__name__ in kinds else (
+        held = " and ".join(kinds) if type(x).__name__ in kinds else (
             f"{type(x).__name__} of {' and '.join(kinds)}")  # fmt: skip
         can = numbers.dtype.kind in "biuf"
         rule = f"pass numpy.asarray({name})" if can else "its elements must be numbers"
-        raise InvalidArgumentType(f"{name} is a {told}: {rule}")
+        raise InvalidArgumentType(f"{name} is a {held}: {rule}")
     if numbers.dtype.kind not in "iuf":
         raise InvalidArgument(f"{name} has integers of more than 64 bits, and no dtype has them")
     return _operand(numbers, lambda y: _nested_as(x, y.tolist()), is_view=False)
@@ -173,9 +173,9 @@ def _read_frame(x: Any, name: str) -> Operand:
     pandas = sys.modules["pandas"]
     dtypes = list(dict.fromkeys(x.dtypes))
     if len(dtypes) != 1:
-        told = " and ".join(map(str, dtypes)) or "no type"
+        held = " and ".join(map(str, dtypes)) or "no type"
         raise InvalidArgument(
-            f"{name} has columns of {told}: pass columns of one type, as {name}[[...]], "
+            f"{name} has columns of {held}: pass columns of one type, as {name}[[...]], "
             f"or one, {name}[...]"
         )
 

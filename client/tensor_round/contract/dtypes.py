@@ -43,7 +43,7 @@ class DType:
 
     def __post_init__(self) -> None:
         # The largest number with a fraction may round up to 2^mantissa_bits, and every exponent
-        # up to the bias is one of numbers. float8_e3m4 rounds 15.5 to 16, which it has not.
+        # up to the bias is one of numbers. float8_e3m4 lacks 16, to which 15.5 rounds.
         if self.is_float and self.exponent_bias < self.mantissa_bits:
             raise ValueError(f"{self.name} is not closed under rounding")
 
@@ -84,7 +84,7 @@ class DType:
 
     @property
     def is_named_by_npy(self) -> bool:
-        """Whether the code in .npy files tells the type: it does for types that NumPy has."""
+        """Whether the code in .npy files names the type: it does for types that NumPy has."""
         return self.numpy.isbuiltin == 1
 
     @property

@@ -237,7 +237,7 @@ def _unsent(parts: list[memoryview], sent: int) -> list[memoryview]:
 
 
 def _readiness_check(sock: socket.socket) -> Callable[[], bool]:
-    """A function that tells at once whether a socket is readable or at its end."""
+    """A function that returns at once whether a socket is readable or at its end."""
     if not hasattr(select, "poll"):  # Windows has select only, without a limit on descriptors
         return lambda: bool(select.select([sock], [], [], 0)[0])
     poll = select.poll()

@@ -84,8 +84,8 @@ def coalesce(parts: list[memoryview], limit: int) -> list[memoryview]:
 
 #: The buffer for heads and chunk framing, in bytes; a small body is received with its head.
 _BUFFER_BYTES = 16 << 10
-#: Errors of connecting while nobody listens, or whoever did so ends: ENOENT is that of a Unix
-#: socket, EAGAIN one with too many waiting, and an end within the TLS handshake has its own class.
+#: Errors of connecting while no process listens, or while it stops: ENOENT for a Unix socket,
+#: EAGAIN for one with too many waiting. An end within the TLS handshake has a separate class.
 _REFUSALS = ConnectionError, FileNotFoundError, BlockingIOError, ssl.SSLEOFError
 #: OpenSSL's reasons, by version, when the peer does not speak TLS.
 _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")

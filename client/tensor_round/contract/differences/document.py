@@ -136,12 +136,12 @@ def which(classes: Classes) -> str:
     """The classes of the differing elements, and the first element, as the end of a sentence."""
     found = list(classes.values())
     if len(found) == 1 and found[0].different > 1:
-        told = f"all {found[0].name}"
+        text = f"all {found[0].name}"
     else:
         counts = (f"{row.different:,}{' of the' * (row.different == 1)}" for row in found)
-        told = ", ".join(f"{count} {row.name}" for count, row in zip(counts, found, strict=True))
+        text = ", ".join(f"{count} {row.name}" for count, row in zip(counts, found, strict=True))
     element = min((e for row in found for e in row.first), key=attrgetter("index"))
-    return f", {told}; first {element}"
+    return f", {text}; first {element}"
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:

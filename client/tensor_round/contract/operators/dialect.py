@@ -101,7 +101,7 @@ def overlap_fault(title: str, loc: tuple[str | int, ...]) -> Fault:
 class Words:
     """The operator as one word: the dialect, then attributes of its object after colons.
 
-    ``attributes`` are their names in help texts, and ``choices`` tells the values of the first.
+    ``attributes`` are their names in help texts, and ``choices`` lists the values of the first.
     The first ``required`` of them must be given.
     """
 

@@ -105,7 +105,7 @@ class PerDimension:
     ``item`` is the type of each integer. The length is checked before any item is.
     """
 
-    item: Any  # an annotated type, which is no type to a type checker
+    item: Any  # an annotated type, which type checkers do not accept as a type
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
