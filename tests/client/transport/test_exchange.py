@@ -146,7 +146,7 @@ def test_a_document_is_a_json_object() -> None:
     headers = {"content-type": "application/json"}
     assert eat(document_reader(200, headers), b'{"a": [1]}', 3) == {"a": [1]}
     for body in (b"[1]", b"{", b"\xff", b'{"a": 1, "a": 2}'):
-        with pytest.raises(ProtocolViolation, match="no JSON document"):
+        with pytest.raises(ProtocolViolation, match="not a JSON document"):
             eat(document_reader(200, headers), body, 3)
 
 

