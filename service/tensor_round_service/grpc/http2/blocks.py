@@ -12,19 +12,15 @@ _KEPT_BYTES = 128
 
 
 class Block:
-    """The block that a HEADERS frame begins and CONTINUATION goes on with.
+    """The block that a HEADERS frame begins and CONTINUATION goes on with."""
 
-    ``began`` is the number of that frame on its connection.
-    """
+    __slots__ = ("_frames", "_limits", "content", "ends", "number")
 
-    __slots__ = ("_frames", "_limits", "began", "content", "ends", "number")
-
-    def __init__(self, number: int, flags: int, limits: SessionLimits, began: int) -> None:
+    def __init__(self, number: int, flags: int, limits: SessionLimits) -> None:
         self.number = number
         #: Whether the stream ends with it.
         self.ends = bool(flags & END_STREAM)
         self.content = b""
-        self.began = began
         self._frames = 0
         self._limits = limits
 

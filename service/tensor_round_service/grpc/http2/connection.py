@@ -74,9 +74,6 @@ class Connection(ConnectionLifecycle):
         self._is_busy = False
         #: Streams whose last bytes are in the write buffer.
         self._in_flight: list[ServedStream] = []
-        #: The frame or header block that has come in part, and since when.
-        self._incomplete: int | None = None
-        self._incomplete_since = 0.0
         #: Bytes given to the transport, and how many of them the peer had at the last check.
         self._given = self._checked = 0
 
@@ -175,11 +172,6 @@ class Connection(ConnectionLifecycle):
         if session.fault is not None or (session.is_draining and not session.streams):
             self._linger()
             return
-        incomplete = session.incomplete
-        is_new = incomplete is not None and incomplete != self._incomplete
-        if is_new:
-            self._incomplete_since = self._server.loop.time()
-        self._incomplete = incomplete
         if session.streams:
             if self._state is State.IDLE:
                 self._move(State.WORKING)
@@ -187,10 +179,11 @@ class Connection(ConnectionLifecycle):
             return
         if self._state is State.WORKING:
             self._move(State.IDLE)
-        if incomplete is None:
+        since = session.incomplete_since
+        if since is None:
             self._deadline.set(limits.stream_keep_alive)
-        elif is_new:
-            self._deadline.set(limits.receive_timeout)
+        else:
+            self._deadline.set(since + limits.receive_timeout - self._server.loop.time())
 
     # The end of what the peer sends closes the transport, as asyncio's protocols do by default:
     # without the peer's acknowledgements no response can be sent.
@@ -248,8 +241,8 @@ class Connection(ConnectionLifecycle):
             super()._on_deadline()
             return
         is_idle = self._state is State.IDLE
-        since = self._server.loop.time() - self._incomplete_since
-        if self._incomplete is not None and (is_idle or since >= limits.receive_timeout):
+        now, since = self._server.loop.time(), session.incomplete_since
+        if since is not None and (is_idle or now - since >= limits.receive_timeout):
             session.fail(ConnectionFault(Code.ENHANCE_YOUR_CALM, "a frame came too slowly"))
         elif is_idle:
             session.refuse_streams()

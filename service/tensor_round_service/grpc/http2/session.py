@@ -27,7 +27,7 @@ class Session(Generic[S]):
         self, make: MakeStream[S], limits: SessionLimits, clock: Callable[[], float]
     ) -> None:
         self._make = make
-        self._limits = limits
+        self._limits, self._clock = limits, clock
         self.outbox: Outbox[S] = Outbox()
         self.outbox.control += limits.opening()
         self.credit = Credit()
@@ -45,8 +45,9 @@ class Session(Generic[S]):
         self.is_draining = False
         #: Whether streams wait to be opened, with all that has come behind their heads.
         self.is_waiting, self._may_open = False, 0
-        #: Frames that have come whole.
-        self.frames = 0
+        #: Since when a frame or header block has come in part; None without one. DATA is none:
+        #: whoever waits for it sees to that.
+        self.incomplete_since: float | None = None
         self._blocks = BlockReader(limits)
         self._resets = Allowance(*limits.resets, clock)
         self._idle_frames = Allowance(*limits.idle_frames, clock)
@@ -82,6 +83,10 @@ class Session(Generic[S]):
         try:
             used = self._parse(received)
             self._held = bytes(received[used:])
+            if self._block is None and (not self._held or self.is_waiting):
+                self.incomplete_since = None
+            elif self.incomplete_since is None:
+                self.incomplete_since = self._clock()
             self._balance()
             if len(self.outbox.control) > self._limits.max_control_bytes:
                 raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "what was sent is not read")
@@ -103,16 +108,6 @@ class Session(Generic[S]):
             self._content_received(stream, nbytes)
         except ConnectionFault as fault:
             self.fail(fault)
-
-    @property
-    def incomplete(self) -> int | None:
-        """The number of the frame or header block that has come in part; None without one.
-
-        DATA is none: whoever waits for it sees to that.
-        """
-        if self._block is not None:
-            return self._block.began
-        return self.frames if self._held and not self.is_waiting else None
 
     def _parse(self, data: memoryview) -> int:
         """Use the whole frames and all DATA; return where the rest begins."""
@@ -160,7 +155,7 @@ class Session(Generic[S]):
                 padding = data[body] + 1
             if padding > length or (flags & frames.PADDED and not length):
                 raise ConnectionFault(Code.PROTOCOL_ERROR, "the padding is longer than its frame")
-            self.frames += 1
+            self.incomplete_since = None
             self._data(number, flags, length, padding)
             return body + (padding > 0)
         if length > frames.MIN_FRAME_BYTES:
@@ -170,12 +165,13 @@ class Session(Generic[S]):
         if kind == Kind.HEADERS and number > self.last and not self._may_open:
             self.is_waiting = True
             return at
-        self.frames += 1
         payload = bytes(data[body : body + length])
         try:
             self._control(kind, flags, number, payload)
         except StreamFault as fault:
             self._reset_for(number, fault.code)
+        if self._block is None:
+            self.incomplete_since = None
         return body + length
 
     def _data(self, number: int, flags: int, length: int, padding: int) -> None:
@@ -234,7 +230,7 @@ class Session(Generic[S]):
         if kind == Kind.HEADERS:
             if not number & 1:
                 raise ConnectionFault(Code.PROTOCOL_ERROR, "the number of a stream must be odd")
-            block = Block(number, flags, self._limits, self.frames)
+            block = Block(number, flags, self._limits)
             self._block_part(flags, block, first_part(flags, payload))
         elif kind == Kind.CONTINUATION:
             if self._block is None:

@@ -262,25 +262,24 @@ def test_unread_bytes_of_all_streams_together() -> None:
     assert peer.fault is Code.FLOW_CONTROL_ERROR
 
 
-def test_a_part_of_a_frame_has_a_number() -> None:
-    """By which the connection knows whether it is still the same one that has not come whole."""
+def test_time_of_a_frame_runs_from_its_first_byte_to_its_last() -> None:
+    """And that of a header block over all of its frames; DATA has none."""
+    ping, start = frame(Kind.PING, 0, 0, bytes(8)), frame(Kind.HEADERS, 0, 3, block()[:5])
     peer = Peer(opened(1))
-    assert peer.session.incomplete is None
-    ping = frame(Kind.PING, 0, 0, bytes(8))
-    peer.receive(ping[:5])
-    first = peer.session.incomplete
-    peer.receive(ping[5:9])
-    assert peer.session.incomplete == first is not None
-    peer.receive(ping[9:] + ping[:3])
-    assert peer.session.incomplete not in (first, None)
-    peer.receive(ping[3:] + frame(Kind.HEADERS, 0, 3, block()[:5]))
-    begun = peer.session.incomplete
-    peer.receive(frame(Kind.CONTINUATION, 0, 3, block()[5:9]))
-    assert peer.session.incomplete == begun is not None
-    peer.receive(frame(Kind.CONTINUATION, END_HEADERS, 3, block()[9:]))
-    assert peer.session.incomplete is None
-    peer.receive(frame(Kind.DATA, 0, 3, bytes(100))[:50])
-    assert peer.session.incomplete is None
+    for now, received, since in (
+        (1, b"", None),
+        (2, ping[:5], 2),
+        (3, ping[5:9], 2),
+        (4, ping[9:] + ping[:3], 4),
+        (5, ping[3:] + start, 5),
+        (6, frame(Kind.CONTINUATION, 0, 3, block()[5:9]), 5),
+        (7, frame(Kind.CONTINUATION, END_HEADERS, 3, block()[9:]) + ping[:5], 7),
+        (8, ping[5:], None),
+        (9, frame(Kind.DATA, 0, 3, bytes(100))[:50], None),
+    ):
+        peer.now = now
+        peer.receive(received)
+        assert (peer.fault, peer.session.incomplete_since) == (None, since)
 
 
 def test_an_allowance() -> None:

@@ -278,7 +278,7 @@ def test_streams_wait_until_they_may_be_opened() -> None:
         peer.take_events()
         is_last = len(came) == 3
         assert peer.session.is_waiting is not is_last
-        assert (peer.session.incomplete is not None) is is_last
+        assert (peer.session.incomplete_since is not None) is is_last
         assert bool(kinds(peer.sent())[Kind.PING]) is is_last
     assert came == [
         [(Event.OPENED, 1), (Event.ARRIVED, 1)],
