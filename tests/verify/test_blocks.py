@@ -44,6 +44,9 @@ TYPES = {
 }
 
 
+FP4: Any = {"operator": "block_quantize", "dtypes": ["mxfp4_e2m1", "float32"]}
+
+
 def quantizer(**changes: Any) -> Callable[..., tuple[Array, Array]]:
     """A function that quantizes, right but for these changes."""
 
@@ -173,8 +176,7 @@ def test_two_codes_may_share_a_byte() -> None:
         scales, codes = quantizer()(x, format, scale)
         return scales, codes[..., ::2] | codes[..., 1::2] << 4
 
-    asked: Any = {"operator": "block_quantize", "dtypes": ["mxfp4_e2m1", "float32"]}
-    report = conformance.verify(kernel, **asked)
+    report = conformance.verify(kernel, **FP4)
     assert report.right
     # An odd number of codes has no such form.
     assert "shape (12, 253)" in report.verdicts[0].refused[0]
@@ -187,8 +189,7 @@ def test_stochastic_rounding_is_reported() -> None:
         moved = x * (1 + draw.uniform(-0.1, 0.1, x.shape).astype(x.dtype))
         return quantizer()(moved, format, scale)
 
-    asked: Any = {"operator": "block_quantize", "dtypes": ["mxfp4_e2m1", "float32"]}
-    (verdict,) = conformance.verify(kernel, **asked).verdicts
+    (verdict,) = conformance.verify(kernel, **FP4).verdicts
     assert "stochastic" in verdict.causes[0]
 
 
@@ -197,16 +198,14 @@ def test_results_that_depend_on_the_shape_are_reported() -> None:
         scales, codes = quantizer()(x, format, scale)
         return scales + (x.ndim == 1), codes
 
-    asked: Any = {"operator": "block_quantize", "dtypes": ["mxfp4_e2m1", "float32"]}
-    (verdict,) = conformance.verify(kernel, **asked).verdicts
+    (verdict,) = conformance.verify(kernel, **FP4).verdicts
     assert not verdict.wrong
     assert not verdict.right
     assert "an array of shape (3072,) has other results" in verdict.causes[0]
 
 
 def test_blocks_with_nan_and_infinity_are_reported_apart() -> None:
-    asked: Any = {"operator": "block_quantize", "dtypes": ["mxfp4_e2m1", "float32"]}
-    report = conformance.verify(quantizer(), **asked)
+    report = conformance.verify(quantizer(), **FP4)
     assert report.verdicts[0].specials[1] == ("mxfp4_e2m1: the scale of a block with inf is 2^-3")
     assert "the scale of a block with nan is" in str(report)
 
@@ -259,9 +258,6 @@ def test_every_code_of_every_scale_survives_the_way_back() -> None:
         assert same.mean() > 0.6, name
 
 
-BLOCKS: Any = {"operator": "block_quantize"}
-
-
 @pytest.mark.parametrize(
     ("asked", "error", "message"),
     [
@@ -275,7 +271,7 @@ BLOCKS: Any = {"operator": "block_quantize"}
 )
 def test_unknown_rules_and_types_fail(asked: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        conformance.verify(quantizer(), **BLOCKS, **asked)
+        conformance.verify(quantizer(), **{**FP4, **asked})
 
 
 @pytest.mark.parametrize(
@@ -287,9 +283,8 @@ def test_unknown_rules_and_types_fail(asked: Any, error: type[Exception], messag
     ],
 )
 def test_results_of_another_form_have_no_verdict(result: Any, message: str) -> None:
-    asked: Any = {"dtypes": ["mxfp4_e2m1", "float32"]}
     with pytest.raises(CannotVerify, match=message), np.errstate(all="ignore"):
-        conformance.verify(lambda x, *_: result(x), **BLOCKS, **asked)
+        conformance.verify(lambda x, *_: result(x), **FP4)
 
 
 def test_functions_without_a_format_are_not_judged_in_it() -> None:

@@ -16,7 +16,7 @@ from support.cases.descriptors import WORDS
 from support.cases.wrong_kernels import PLANTED, PLANTED_IDS, Array, int_of_sum, right, trunc_of_sum
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round_verify import MODELS, ROUNDINGS, rounded, samples
-from tensor_round_verify.comparison import quick
+from tensor_round_verify.comparison import by_instructions
 
 RULES = {model.name: model.rounds for model in MODELS}
 AWAY = WORDS["ties_to_away"]
@@ -25,10 +25,10 @@ FORMULAS = {model.name for model in MODELS if model.aspect == "formula"}
 
 @pytest.mark.parametrize("rounding", ROUNDINGS)
 @pytest.mark.parametrize("dtype", BY_NAME)
-def test_quick_is_the_reference(dtype: str, rounding: str) -> None:
+def test_rounding_by_instructions_is_the_reference(dtype: str, rounding: str) -> None:
     """On every pattern of 8 and 16 bits; of wider ones on the hard ones and a million others."""
     x = samples(dtype, random_count=1 << 20)
-    np.testing.assert_array_equal(quick(x, dtype, rounding), rounded(x, dtype, rounding))
+    np.testing.assert_array_equal(by_instructions(x, dtype, rounding), rounded(x, dtype, rounding))
 
 
 @pytest.mark.slow

@@ -161,7 +161,7 @@ def compare(a: Any, b: object = None, *, progress: Progress = False) -> Differen
     shape = first.array.shape
     IEEE754Round().prepare(first.dtype, shape)
     if b is None:
-        tally = DirectionTally(first.dtype, quick)
+        tally = DirectionTally(first.dtype, by_instructions)
         for (bits,) in _blocks(progress, "comparing", first.array):
             tally.add(bits)
         return tally.differences(shape)
@@ -185,7 +185,8 @@ class _Pair:
 
     def comparison(self) -> Comparison:
         """The nearest rule, and the elements that differ from its results."""
-        race = self._raced(_directions(), _nan_rules(self._dtype)[:1])
+        right_rules = [_Rule(rounding, (), by_instructions) for rounding in ROUNDINGS]
+        race = self._raced(right_rules, _nan_rules(self._dtype)[:1])
         if race.best()[0].wrong or race.best_of_nans().wrong:
             race = self._raced(list(_all_rules(self._dtype)), _nan_rules(self._dtype))
         rules, nans = race.best(), race.best_of_nans()
@@ -270,11 +271,6 @@ class _Rule:
         return self.kernel(bits, dtype, self.rounding or ROUNDINGS[0])
 
 
-def _directions() -> list[_Rule]:
-    """The five right rules."""
-    return [_Rule(rounding, (), quick) for rounding in ROUNDINGS]
-
-
 def _all_rules(dtype: str) -> Iterator[_Rule]:
     """Every combination of a direction or formula, a change of zeros, and a path."""
     for path in fitting(PATHS, dtype, ""):
@@ -282,11 +278,11 @@ def _all_rules(dtype: str) -> Iterator[_Rule]:
         for zeros in zeros_of(path, inside, ""):
             around = (*zeros, *path)
             for rounding in ROUNDINGS:
-                yield _Rule(rounding, around, kernel_of(around, quick))
+                yield _Rule(rounding, around, kernel_of(around, by_instructions))
             for formula in FORMULAS:
                 if formula.rounds is None and formula.fits(inside, ""):
                     models = (formula, *around)
-                    yield _Rule(None, models, kernel_of(models, quick))
+                    yield _Rule(None, models, kernel_of(models, by_instructions))
 
 
 def _nan_rules(dtype: str) -> list[_Rule]:
@@ -347,8 +343,8 @@ def _wrong(rule: _Rule, bits: Bits, got: Bits, dtype: str) -> int:
     return int(np.count_nonzero(rule.apply(bits, dtype) != got))
 
 
-def quick(bits: Bits, dtype: str, rounding: str) -> Bits:
-    """The result of :func:`rounded`, computed faster."""
+def by_instructions(bits: Bits, dtype: str, rounding: str) -> Bits:
+    """The result of :func:`rounded`, by tables and the processor's instructions."""
     if dtype in INTEGER_WIDTHS:
         return bits
     if WIDTHS[dtype] <= 16:

@@ -378,11 +378,10 @@ def _named(rows: Sequence[Verdict | Lacking]) -> str:
 
 def _of_nans(report: Report) -> list[str]:
     """A line for each way in which NaNs came back."""
-    told = [v for v in report.verdicts if v.nans and v.nans.sentence]
+    told = [(v.dtype, v.nans.sentence) for v in report.verdicts if v.nans and v.nans.sentence]
     return _apart(
-        f"{', '.join(dict.fromkeys(v.dtype for v in alike))}: {alike[0].nans.sentence}"
-        for alike in _grouped(told, lambda v: v.nans and v.nans.sentence)
-        if alike[0].nans
+        f"{', '.join(dict.fromkeys(dtype for dtype, _ in alike))}: {alike[0][1]}"
+        for alike in _grouped(told, lambda row: row[1])
     )
 
 

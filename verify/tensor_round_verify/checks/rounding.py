@@ -167,7 +167,7 @@ class Judges:
             x, got, want = (int(p[places[0]]) for p in (head.bits, again, head.first_got))
             return Findings((CallFault(told, Example(dtype, x, got, want)),))
         pool = Pool.of(head.bits, head.got, dtype)
-        arrays = self._runtime.arrays(kernel, dtype, rounding)
+        arrays = self._runtime.arrays(dtype, rounding)
         return ArrayForms(arrays, pool, dtype, differs).findings()
 
     def _in_order(

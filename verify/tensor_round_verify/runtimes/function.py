@@ -68,9 +68,9 @@ class PythonFunction(Adapter):
         more = self._named(rounding=rounding)
         return lambda x, **out: self._called(dtype, x, **more, **out)
 
-    def arrays(self, kernel: RoundBits, dtype: str, rounding: str) -> Arrays:
+    def arrays(self, dtype: str, rounding: str) -> Arrays:
         """The function, of arrays of any form; with a parameter ``out`` also into an array."""
-        arrays, rounds = super().arrays(kernel, dtype, rounding), self._rounds(dtype, rounding)
+        arrays, rounds = super().arrays(dtype, rounding), self._rounds(dtype, rounding)
         has_out = "out" in self._parameters
         return replace(arrays, into=(lambda x, out: rounds(x, out=out)) if has_out else None)
 

@@ -67,8 +67,8 @@ class Adapter:
         kernel = self._by_arrays(self._rounds(dtype, rounding), dtype)
         return probed(kernel, dtype) if self.probed else kernel
 
-    def arrays(self, kernel: RoundBits, dtype: str, rounding: str) -> Arrays:
-        """How it rounds arrays of several forms; ``kernel`` is that of dtype and direction."""
+    def arrays(self, dtype: str, rounding: str) -> Arrays:
+        """How it rounds arrays of several forms in one direction."""
         return self._arrays_by(self._rounds(dtype, rounding), dtype)
 
     def _rounds(self, dtype: str, rounding: str) -> Callable[[Values], object]:
