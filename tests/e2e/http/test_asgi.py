@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from support.http.inference_form import document, infer_path, tensor
-from support.http.native_form import ieee754, npy, sha256_field
-from support.http.responses import message
+from support.http.native_form import ieee754, message, npy, sha256_field
 from support.services.hosted import HostedService
 from support.services.server import Reply, Service
 

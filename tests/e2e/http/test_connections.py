@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from support.cases.descriptors import varied
-from support.http.responses import Answers, inference, message, tensor
+from support.http.native_form import Answers, inference, message, tensor
 from support.services.hosted import HostedService
 from support.services.server import Service, tracebacks
 from support.services.tls import TlsService

@@ -18,8 +18,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from support.http.native_form import ieee754, post
-from support.http.responses import message, tensor
+from support.http.native_form import ieee754, message, post, tensor
 from support.services.server import Service, tracebacks, until
 from support.services.tls import TlsService
 

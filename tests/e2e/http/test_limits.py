@@ -12,8 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from support.http.native_form import ieee754, post
-from support.http.responses import Answers, inference, message, tensor
+from support.http.native_form import Answers, ieee754, inference, message, post, tensor
 from support.services.server import Reply, Service
 
 MIB = 1 << 20

@@ -17,8 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.http.native_form import ieee754, post
-from support.http.responses import Answers, message, tensor
+from support.http.native_form import Answers, ieee754, message, post, tensor
 from support.services.hosted import HostedService, filled
 from support.services.server import Reply, Service, tracebacks, until
 from tensor_round_service.http1.head import MAX_HEAD_BYTES

@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.http.native_form import ieee754, post
-from support.http.responses import message
+from support.http.native_form import ieee754, message, post
 from support.services.server import Reply, Service, tracebacks, until
 from support.services.tls import TlsService
 

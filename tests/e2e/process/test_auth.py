@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 import tensor_round as tr
-from support.http.native_form import ieee754, post
-from support.http.responses import Answers, message, tensor
+from support.http.native_form import Answers, ieee754, message, post, tensor
 from support.keys import digest
 from support.services.server import Reply, Service, until
 from support.services.workers import serving

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from support.devices.host_kernels import NO_COMPILER, compiler
-from support.http.native_form import ieee754, post
-from support.http.responses import Answers, message, tensor
+from support.http.native_form import Answers, ieee754, message, post, tensor
 from support.services.server import Reply
 from support.services.variants import DeviceService
 

@@ -19,8 +19,7 @@ import numpy as np
 import pytest
 
 import tensor_round as tr
-from support.http.native_form import ieee754
-from support.http.responses import Answers, message, tensor
+from support.http.native_form import Answers, ieee754, message, tensor
 from support.services.server import Reply, Service, tracebacks, until
 from support.services.tls import CA, CLIENT, SERVER, STRANGER, TlsService, caller_context
 from support.services.workers import serving

@@ -18,9 +18,8 @@ import pytest
 from support.http.grpc_client import Client, connected, framed, infer_request, made
 from support.http.inference_form import OF_X, document
 from support.http.inference_form import X as FP32
-from support.http.native_form import ieee754, post
+from support.http.native_form import ieee754, message, post
 from support.http.proxy import FAULTLESS, Fault, Proxy
-from support.http.responses import message
 from support.keys import needing
 from support.services.collector import Collector, Span
 from support.services.server import Service, until

@@ -16,8 +16,7 @@ import pytest
 
 from support.cases.backend_calls import WatchedBackend
 from support.http.inference_form import HEADER_LENGTH, binary, document, infer_path
-from support.http.native_form import ieee754, npy, sha256_field
-from support.http.responses import Answers
+from support.http.native_form import Answers, ieee754, npy, sha256_field
 from support.segments import PREFIX, segment
 from support.services.hosted import HostedService
 from support.services.server import Reply, Service

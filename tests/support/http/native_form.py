@@ -1,11 +1,13 @@
-"""Requests in the octet-stream form, for tests that speak HTTP themselves."""
+"""Requests in the octet-stream form, as bytes too, for tests that speak HTTP themselves."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import http.client
 import io
 import json
+import socket
 from typing import Any
 
 import numpy as np
@@ -45,3 +47,50 @@ def post(service: Service, descriptor: str, payload: bytes | memoryview, **heade
             **fields,
         },
     )
+
+
+def tensor(nbytes: int, seed: int = 0) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+    return (np.random.default_rng(seed).standard_normal(nbytes // 4) * 100).astype(np.float32)
+
+
+def message(x: np.ndarray, version: str = "1.1", more: str = "") -> bytes:
+    head = (
+        f"POST /round HTTP/{version}\r\nHost: x\r\nContent-Length: {x.nbytes}\r\n{more}"
+        f"Operator-Descriptor: {ieee754('float32', [x.size])}\r\n\r\n"
+    )
+    return head.encode() + x.tobytes()
+
+
+def inference(x: np.ndarray, own: str) -> bytes:
+    tensor = (
+        f'{{"id":"{own}","inputs":[{{"name":"X","datatype":"FP32","shape":[{x.size}],'
+        f'"parameters":{{"binary_data_size":{x.nbytes}}}}}],'
+        '"outputs":[{"name":"Y","parameters":{"binary_data":true}}]}'
+    )
+    head = (
+        f"POST /v2/models/round/infer HTTP/1.1\r\nHost: x\r\n"
+        f"Inference-Header-Content-Length: {len(tensor)}\r\n"
+        f"Content-Length: {len(tensor) + x.nbytes}\r\n\r\n"
+    )
+    return (head + tensor).encode() + x.tobytes()
+
+
+class Answers:
+    """The answers on one connection, one after another."""
+
+    def __init__(self, plug: socket.socket) -> None:
+        self.file = plug.makefile("rb")
+
+    def next(self) -> tuple[int, http.client.HTTPMessage, bytes]:
+        status = int(self.file.readline().split()[1])
+        headers = http.client.parse_headers(self.file)
+        return status, headers, self.file.read(int(headers["Content-Length"]))
+
+    def expect(self, *tensors: np.ndarray) -> None:
+        for x in tensors:
+            status, _, content = self.next()
+            assert status == 200, content
+            assert content == np.rint(x).tobytes()
+
+    def at_end(self) -> bool:
+        return self.file.read(1) == b""

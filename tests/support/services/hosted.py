@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import uvicorn
 
-from support.http.responses import message, tensor
+from support.http.native_form import message, tensor
 from support.services.server import Service
 from tensor_round_service.app import create_app
 from tensor_round_service.backends.cpu.backend import NumpyBackend
