@@ -133,7 +133,7 @@ QUANTIZATIONS = (
     *(
         _quotient(
             f"quotient in {wide}",
-            f"divides in {wide}, whatever the scale's type",
+            f"divides in {wide} for every type of scale",
             *(NO_REPORT, _quotient_in(wide)),
         )
         for wide in ("float32", "float64")

@@ -16,7 +16,12 @@ def _deviation(aspect: str, name: str, source: str = NO_REPORT, **changes: Any) 
 _TE = "gh:NVIDIA/TransformerEngine#3262"
 _TT = "gh:tenstorrent/tt-metal#51971"
 _RECIPROCALS = "gh:radixark/miles#1261, gh:RobTand/prismaquant#567, gh:arch-hdl-lang/arch-com#905"
-_RULES = {"floor": "gh:ROCm/aiter#3212", "ceil": "gh:vllm-project/vllm#43557"}
+_RULES = {
+    **dict.fromkeys(("floor", "rceil"), "gh:ROCm/aiter#3212"),
+    "even": "gh:ROCm/aiter#2976",
+}
+_ROUNDED_DOWN = "scale by amax / largest, rounded down"
+_NEAREST = "scale by amax / largest, rounded to nearest"
 _BY_2_126 = "divided by 2^-126 where the scale is 2^-127"
 _NOT_BY_2_127 = "not divided where the scale is 2^-127"
 QUANTIZATIONS = (
@@ -24,6 +29,8 @@ QUANTIZATIONS = (
     _deviation("rounding", "ties toward zero", "modelopt", element_rounding="ties_to_zero"),
     _deviation("rounding", "truncation", element_rounding="toward_zero"),
     *(_deviation("rule", f"scale by {r}", _RULES.get(r, NO_REPORT), rounding=r) for r in RULES),
+    _deviation("rule", _ROUNDED_DOWN, "gh:vllm-project/vllm#43557", rounding="rfloor"),
+    _deviation("rule", _NEAREST, "gh:ml-explore/mlx#4353", rounding="rnearest"),
     _deviation("amax", "amax in bfloat16", amax_in="bfloat16"),
     _deviation("amax", "amax in float16", amax_in="float16"),
     _deviation("least", "least scales raised to normal ones", "torchao", least_stored="normal"),
@@ -71,6 +78,7 @@ _FORMATS = {
     **dict.fromkeys(("zeros", "subnormals"), _FLOATS),
     **dict.fromkeys((_BY_2_126, _NOT_BY_2_127, "log2 in float32"), _MX),
     **dict.fromkeys(("scale by rceil", "divided by the scale of rceil"), _MX),
+    **dict.fromkeys((_ROUNDED_DOWN, _NEAREST), _MX),
     **dict.fromkeys(("2^-127 as 2^-126", "2^-127 as zero", "nan"), _MX),
     **dict.fromkeys(("reciprocal", "quotient in float32", "product in bfloat16"), ("nvfp4",)),
     **dict.fromkeys(("reciprocal by parts", "scale in float32 steps"), ("nvfp4",)),

@@ -176,10 +176,12 @@ def nearest(x: Doubles, unit: Doubles, table: Doubles, rounding: str) -> Wide:
 def mx_scales(rule: str, amax: Doubles, numbers: Numbers, *, by_log2: bool = False) -> Wide:
     """The E8M0 codes of scales by a rule, from the largest magnitudes of blocks, which are > 0.
 
-    ``by_log2`` is the deviation of a logarithm in float32, which is rounded.
+    ``by_log2`` is the deviation of a logarithm in float32, which is rounded. Two more rules are
+    deviations: ``rfloor`` and ``rnearest`` round amax by the largest element down, or its logarithm
+    to nearest.
     """
     last = np.frexp(numbers.largest)[1] - 1
-    if rule == "rceil":  # a quotient is a power of two only if it is exact
+    if rule[0] == "r":  # a quotient is a power of two only if it is exact
         amax, last = amax / numbers.largest, 0
     fraction, exponent = np.frexp(amax)
     if by_log2:
@@ -188,6 +190,8 @@ def mx_scales(rule: str, amax: Doubles, numbers: Numbers, *, by_log2: bool = Fal
         fraction, exponent = np.full(amax.shape, 0.5), whole.astype(np.intc) + 1
     if rule in ("ceil", "rceil"):
         exponent = exponent + (fraction > 0.5)
+    if rule == "rnearest":
+        exponent = exponent + (fraction > 0.5**0.5)
     if rule == "even":
         rounded = np.rint(np.ldexp(fraction, numbers.precision))
         exponent = exponent + (rounded == 1 << numbers.precision)
