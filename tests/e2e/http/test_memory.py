@@ -6,7 +6,6 @@ import contextlib
 import gc
 import gzip
 import json
-import re
 import socket
 import threading
 import time
@@ -44,13 +43,6 @@ def nested(count: int) -> bytes:
     """A request whose numbers are one flat array, and whose response nests each 32 deep."""
     descriptor = ieee754("int8", [count] + [1] * 31)
     return f'{{"descriptor":{descriptor},"data":[{",".join("1" * count)}]}}'.encode()
-
-
-def bytes_in_flight(service: Service) -> float:
-    """What the service says of its budget."""
-    lines = service.get("/metrics").content.decode().splitlines()
-    name = "tensor_round_bytes_in_flight "
-    return sum(float(line.split()[1]) for line in lines if line.startswith(name))
 
 
 def test_memory_is_not_used_again_before_a_response_is_read(hosted: HostedService) -> None:
@@ -184,7 +176,7 @@ def test_work_ends_when_its_caller_hangs_up(service: Service) -> None:
     for _ in range(count):
         with contextlib.closing(service.connect()) as sock:
             sock.sendall(request_of(document))
-    until(lambda: not bytes_in_flight(service))
+    until(lambda: not service.metric("bytes_in_flight"))
     assert service.busy_seconds() - began < count / 2 * served
 
 
@@ -216,20 +208,13 @@ def compared(service: Service, count: int) -> Iterator[list[Reply]]:
     for caller in callers:
         caller.start()
     # All are received; the request for the metrics is at work, too.
-    until(lambda: connections(service, "working") == count + 1)
+    until(lambda: service.metric("connections", state="working") == count + 1)
     try:
         yield replies
     finally:
         for caller in callers:
             caller.join()
     assert [reply.status for reply in replies] == [200] * count
-
-
-def connections(service: Service, state: str) -> int:
-    """How many are in this state."""
-    text = service.get("/metrics").content.decode()
-    found = re.search(rf'^tensor_round_connections{{state="{state}"}} (\d+)', text, re.MULTILINE)
-    return int(found[1]) if found else 0
 
 
 def test_rounding_and_short_documents_do_not_wait_for_comparisons(service: Service) -> None:
@@ -266,7 +251,7 @@ def test_begun_control_requests_take_little(service: Service) -> None:
         before = service.rss()
         for _ in range(count):
             stack.enter_context(contextlib.closing(service.connect())).sendall(head)
-        until(lambda: bytes_in_flight(service) >= count * 4096)
+        until(lambda: service.metric("bytes_in_flight") >= count * 4096)
         assert (service.rss() - before) / count < 128 << 10
 
 
@@ -281,7 +266,7 @@ def test_head_that_does_not_end_takes_its_length_at_most() -> None:
             sock = stack.enter_context(contextlib.closing(service.connect()))
             for start in range(0, len(head), 8 << 10):
                 sock.sendall(head[start : start + (8 << 10)])
-        until(lambda: connections(service, "head") == count)
+        until(lambda: service.metric("connections", state="head") == count)
         assert (service.rss() - before) / count < 96 << 10
         sock.sendall(b"x")
         assert sock.recv(1 << 10).startswith(b"HTTP/1.1 431 ")

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from support.http.native_form import ieee754, post
 from support.services.server import Reply, Service, until
@@ -182,18 +181,8 @@ def service() -> Iterator[Service]:
         yield running
 
 
-def metric(service: Service, name: str, **labels: str) -> float:
-    families = text_string_to_metric_families(service.get("/metrics").content.decode())
-    return sum(
-        sample.value
-        for family in families
-        for sample in family.samples
-        if sample.name == f"tensor_round_{name}" and labels.items() <= sample.labels.items()
-    )
-
-
 def counted(service: Service, route: str, status: int, code: str) -> float:
-    return metric(service, "requests_total", route=route, status=str(status), code=code)
+    return service.metric("requests_total", route=route, status=str(status), code=code)
 
 
 def entries(service: Service) -> list[dict[str, Any]]:
@@ -289,7 +278,7 @@ def ask(service: Service, count: int = REQUESTS) -> None:
 
 
 def dropped(service: Service) -> int:
-    return int(metric(service, "log_lines_dropped_total"))
+    return int(service.metric("log_lines_dropped_total"))
 
 
 def read_lines(read: int, last: str) -> list[str]:

@@ -59,7 +59,7 @@ def value(found: Samples, name: str, **labels: str) -> float:
 
 
 def rounded(service: Service) -> float:
-    return value(scraped(service), "requests_total", dtype="float32")
+    return service.metric("requests_total", dtype="float32")
 
 
 def test_requests_bytes_and_phases_are_counted() -> None:
@@ -147,8 +147,8 @@ def test_counts_of_workers_are_summed_up_also_of_those_that_have_ended(two: Serv
         assert post(two, ROUND, X.tobytes()).status == 200
     for worker in workers_of(two):
         os.kill(worker, signal.SIGTERM)
-    until(lambda: value(scraped(two), "worker_starts_total") == 4)
-    until(lambda: value(scraped(two), "workers") == 2)
+    until(lambda: two.metric("worker_starts_total") == 4)
+    until(lambda: two.metric("workers") == 2)
     assert rounded(two) == 20
     found = scraped(two)
     assert value(found, "workers_configured") == value(found, "ready") == 2
@@ -162,8 +162,7 @@ def test_devices_have_memory_and_events() -> None:
 
     def events(service: Service) -> list[float]:
         kinds = ("out_of_memory", "failed", "lost", "fallback")
-        found = scraped(service)
-        return [value(found, "device_events_total", event=kind) for kind in kinds]
+        return [service.metric("device_events_total", event=kind) for kind in kinds]
 
     with DeviceService(*options) as service:
         found = scraped(service)
@@ -228,8 +227,8 @@ def test_counts_of_killed_workers_are_kept_to_the_last(two: Service) -> None:
         kill_all(two)
         for _ in range(4):
             assert rounded(two) == 18 * count
-    until(lambda: value(scraped(two), "worker_starts_total") == 8)
-    assert value(scraped(two), "workers") == 2
+    until(lambda: two.metric("worker_starts_total") == 8)
+    assert two.metric("workers") == 2
 
 
 @pytest.mark.slow
@@ -249,11 +248,11 @@ def test_disk_that_is_full_for_a_while_changes_no_count(tmp_path: Path) -> None:
                     time.sleep(1.2)  # longer than it takes to state gauges
                 kill_all(service)
                 assert rounded(service) == 54
-                until(lambda: value(scraped(service), "workers") == 2)
+                until(lambda: service.metric("workers") == 2)
             round_some(service, 6)
             for _ in range(8):
                 assert rounded(service) == 60
-                assert value(scraped(service), "workers") == 2
+                assert service.metric("workers") == 2
         assert not tracebacks(service.log)
 
 

@@ -182,6 +182,17 @@ class Service:
                 connection.request(method, path, body, fields, encode_chunked=chunked)
             return Reply.read(connection)
 
+    def metric(self, name: str, **labels: str) -> float:
+        """The sum of a metric over the samples that have these labels."""
+        from prometheus_client.parser import text_string_to_metric_families  # not everywhere
+
+        return sum(
+            sample.value
+            for family in text_string_to_metric_families(self.get("/metrics").content.decode())
+            for sample in family.samples
+            if sample.name == f"tensor_round_{name}" and labels.items() <= sample.labels.items()
+        )
+
     def rss(self) -> int:
         """Resident bytes of the process, once it is idle: at first it compiles kernels."""
         deadline = time.monotonic() + 10
