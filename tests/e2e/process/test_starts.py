@@ -132,7 +132,19 @@ def taken() -> Iterator[int]:
         yield plug.getsockname()[1]
 
 
-@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
+#: One of each kind is in the other tier.
+SLOW = {
+    *("authority alone", "port taken, 2", "broken keys", "no certificate, 2", "no device"),
+    *("certificate: not PEM", "certificate: no key", "another's key", "encrypted key"),
+    *("no authority",),
+}
+CASES = [
+    pytest.param(case, id=name, marks=[pytest.mark.slow] * (name in SLOW))
+    for name, case in REFUSED.items()
+]
+
+
+@pytest.mark.parametrize("case", CASES)
 def test_refused_start_is_one_line(
     tmp_path: Path, taken: int, case: tuple[list[str], int, str]
 ) -> None:
@@ -156,6 +168,7 @@ def test_refused_start_is_one_line(
             "",
             "the variables OTEL_*: max_queue_size",
             id="no-spans",
+            marks=pytest.mark.slow,
         ),
         pytest.param(
             {},

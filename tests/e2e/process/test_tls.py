@@ -239,7 +239,7 @@ def test_sighup_has_new_connections_see_a_new_certificate(workers: str, tmp_path
             kept.request("GET", "/livez")
             assert Reply.read(kept).status == 200
             replaced(service, certificate, STRANGER)
-            until(lambda: count_of(service, "the certificate was read again") == int(workers))
+            until(lambda: count_of(service, "reloaded the certificate") == int(workers))
             # The connection that was there goes on.
             kept.request("GET", "/livez")
             assert Reply.read(kept).status == 200
@@ -271,7 +271,7 @@ def test_sighup_replaces_authorities_of_clients_too(
         assert again.is_resumed
         assert handshake(service, anyone(STRANGER)) is None
         replaced(service, authorities, STRANGER)
-        until(lambda: count_of(service, "read again") == 1)
+        until(lambda: count_of(service, "reloaded the certificate") == 1)
         assert handshake(service, anyone(STRANGER)) is not None
         # An authority that is gone is no longer trusted.
         assert handshake(service, anyone(CLIENT)) is None
