@@ -1,59 +1,26 @@
-"""What a supervisor does about workers that fail, over and over or just once.
-
-Run as a program with a kind of worker and a folder, this is such a supervisor.
-"""
+"""What a supervisor does about workers that fail, over and over or just once."""
 
 from __future__ import annotations
 
-import functools
-import logging
 import os
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tensor_round_service.process.listener import Listener
-from tensor_round_service.process.workers import CannotServe, Supervisor, restart_delay
-from tensor_round_service.settings import Settings
+from tensor_round_service.process.workers import restart_delay
 
-
-def dying(_folder: Path, _listener: Listener, _on_start: Callable[[], None]) -> None:
-    """Dies in its start, always."""
-    print("started", flush=True)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def unwilling(_folder: Path, _listener: Listener, _on_start: Callable[[], None]) -> None:
-    """Says why it cannot start, always."""
-    raise CannotServe("there is no such device")
-
-
-def crashing(_folder: Path, _listener: Listener, _on_start: Callable[[], None]) -> None:
-    """Has a fault in its start, always."""
-    sys.exit(3)
-
-
-def once(folder: Path, _listener: Listener, on_start: Callable[[], None]) -> None:
-    """Serves, but a second of its kind says why it cannot."""
-    if folder.joinpath("served").exists():
-        print("started", flush=True)
-        raise CannotServe("the device is gone")
-    folder.joinpath("served").touch()
-    on_start()
-    print(f"serving {os.getpid()}", flush=True)
-    threading.Event().wait()
+PROGRAM = Path(__file__).parents[2] / "support" / "services" / "supervised.py"
 
 
 @contextmanager
 def supervised(kind: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, __file__, kind, str(folder)]
+    command = [sys.executable, str(PROGRAM), kind, str(folder)]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -109,15 +76,3 @@ def test_supervisor_goes_on_once_a_worker_has_served(tmp_path: Path) -> None:
         assert process.returncode == 0
         assert "SIGKILL; it is replaced" in errors
         assert "the device is gone; it is replaced" in errors
-
-
-if __name__ == "__main__":
-    logging.basicConfig(level=logging.INFO)
-    kind, folder = sys.argv[1:]
-    settings = Settings(port=0, workers=1)
-    try:
-        with Listener(settings) as listener:
-            work = functools.partial(globals()[kind], Path(folder))
-            sys.exit(Supervisor(work, settings, listener, lambda: None).run())
-    except CannotServe as reason:
-        sys.exit(f"cannot serve: {reason}")
