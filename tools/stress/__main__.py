@@ -19,11 +19,10 @@ from fuzz.http2 import run as http2
 from fuzz.mixes import run as mixes
 
 from . import (
-    grpc_stops,
     loads,
     network,
-    shutdown,
     slow_clients,
+    stops,
     streams,
     traffic,
 )
@@ -46,8 +45,8 @@ def table(seed: int, workers: int) -> dict[str, Row]:
         "overload": Row(loads.overload, 2, "minutes"),
         "memory": Row(loads.memory, 1, "minutes"),
         "slow-clients": Row(slow_clients.run, 1000, "connections"),
-        "shutdown": Row(shutdown.run, 50, "rounds"),
-        "stops-grpc": Row(partial(grpc_stops.run, seed=seed), 1000, "stops"),
+        "shutdown": Row(stops.shutdown, 50, "rounds"),
+        "stops-grpc": Row(partial(stops.stops_grpc, seed=seed), 1000, "stops"),
         "streams": Row(partial(streams.run, seed=seed), 1000, "connections"),
         "traffic": Row(partial(traffic.run, seed=seed, workers=workers), 20, "minutes"),
         "network": Row(partial(network.run, seed=seed), 3, "minutes"),

@@ -9,7 +9,7 @@ import pytest
 from fuzz import parsers, raw_http
 from fuzz.http2.run import Fuzzer
 from fuzz.mixes import run
-from stress import grpc_stops, slow_clients, traffic
+from stress import slow_clients, stops, traffic
 from stress.network import network
 from support.services.server import Service, tracebacks
 
@@ -23,7 +23,7 @@ def test_mixed_traffic_gets_right_responses_and_documented_refusals() -> None:
 @pytest.mark.slow
 def test_no_call_of_grpc_is_lost_in_a_stop() -> None:
     """What a stop meets is up to chance; each of these meets a call that is sent in part."""
-    report = grpc_stops.run(2, seed=1)
+    report = stops.stops_grpc(2, seed=1)
     assert not report.faults, report
 
 

@@ -1,7 +1,7 @@
-"""SIGTERM amid calls of gRPC: each is answered, or its caller is told that it was not served.
+"""SIGTERM under load, and amid calls of gRPC: each is answered, or its caller is told to try again.
 
-The signal comes when one call has been sent up to any of its bytes. The others are in any state:
-begun, half sent, waiting, half read, on new connections and on used ones.
+The signal comes when one call of gRPC has been sent up to any of its bytes. The others are in any
+state: begun, half sent, waiting, half read, on new connections and on used ones.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import random
 import signal
 import socket
+import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -20,10 +21,12 @@ from functools import cache, partial
 import hpack
 
 from support.cases.drawn_tensors import DrawnTensor
+from support.http.callers import Call, interrupted
 from support.http.grpc_client import SERVICE, Answer, framed, infer_request, made
 from support.http.http2_frames import HELLO, Frame, block, call_fields, data, split
 from support.http.http2_site import WIDE
 from support.services.server import Service, forked
+from support.services.workers import replaced_after, serving
 from tensor_round_service.grpc.http2 import frames
 from tensor_round_service.grpc.http2.frames import (
     ACK,
@@ -38,6 +41,44 @@ from tensor_round_service.grpc.http2.frames import (
 from tensor_round_service.grpc.http2.limits import SessionLimits
 
 from .metrics import Report
+
+KILLS = 10
+#: Seconds in which there must be another worker.
+REPLACED = 3.0
+
+
+def shutdown(rounds: float) -> Report:
+    """So many shutdowns, of one process and of two workers in turn; then workers are killed."""
+    calls: list[Call] = []
+    under_way = 0
+    for turn in range(int(rounds)):
+        # Leaving asserts the exit code.
+        with Service("--workers", str(1 + turn % 2)) as service:
+            begun, interrupted_calls = interrupted(service, 0.3 + 0.037 * (turn % 10))
+        calls += begun
+        under_way += interrupted_calls
+    lost = [call.fault for call in calls if call.fault]
+    seconds = _replacements(KILLS)
+    report = Report(
+        f"SIGTERM {rounds:g} times: {len(calls):,} requests begun before it, {under_way} under "
+        f"way, {len(lost)} lost; a killed worker was replaced {len(seconds)} times, "
+        f"after {max(seconds):.1f} s at the most",
+        [f"lost: {fault}" for fault in lost],
+    )
+    report.expect("no request was under way that could have been lost", under_way >= rounds)
+    report.expect("a worker was not replaced in time", max(seconds) < REPLACED)
+    return report
+
+
+def _replacements(kills: int) -> list[float]:
+    with Service("--workers", "2") as service:
+        seconds = []
+        for turn in range(kills):
+            while serving(service) < 2 + turn:
+                time.sleep(0.01)
+            seconds.append(replaced_after(service))
+        return seconds
+
 
 #: Services at a time: most of the time of a stop is waiting.
 AT_ONCE = 4
@@ -63,7 +104,7 @@ class _Quick(Service):
     launch = staticmethod(forked)
 
 
-def run(stops: float, seed: int) -> Report:
+def stops_grpc(stops: float, seed: int) -> Report:
     """So many services, each stopped once."""
     fates = Fates()
     with ThreadPoolExecutor(AT_ONCE) as pool:
