@@ -36,7 +36,6 @@ from .connecting import AsJson, Progress
 from .errors import print_file_error
 from .modelling import (
     MODEL_FILES,
-    how_to_verify,
     is_model,
     refuse_options,
     verdict_or_exit,
@@ -180,10 +179,6 @@ def verify_runtime(
             )
         found = complaints(report, known)
     _print_report(report, found, baseline, as_json)
-    model = runtime.removeprefix("onnx-model:")
-    if found and model != runtime and not as_json:
-        nodes = how_to_verify(model)
-        typer.echo(f"the model as a whole was tried; its nodes are verified by {nodes}", err=True)
     if junit is not None:
         try:
             junit.write_bytes(junit_xml(report, found))

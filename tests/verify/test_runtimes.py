@@ -113,7 +113,7 @@ def test_runtime_that_cannot_be_opened_is_reported_in_one_line(runtime: str, why
 
 def test_a_missing_runtime_is_told_with_what_to_install() -> None:
     rows = [row for row in RUNTIMES if row.package]
-    others = {"onnx-reference": "onnx", "onnx-model": "onnxruntime", "litert": "ai_edge_litert"}
+    others = {"onnx-reference": "onnx", "litert": "ai_edge_litert"}
     modules = [others.get(row.name, row.name) for row in rows]
     names = [row.name + (":x" if row.required else "") for row in rows]
     code = (

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
-import onnx
 import pytest
-from onnx import TensorProto, helper
 
 from tensor_round_verify import CannotVerify, Report, verify
 
@@ -156,79 +152,3 @@ def test_openvinos_fault_in_numbers(request: pytest.FixtureRequest) -> None:
 def test_a_device_that_is_not_there_is_no_verdict(runtime: str, why: str) -> None:
     with pytest.raises(CannotVerify, match=why):
         verify(runtime)
-
-
-def saved(folder: Path, operators: list[tuple[str, list[str], str]], **options: Any) -> str:
-    """A model file of these nodes, from x to y."""
-    element = options.get("element", TensorProto.FLOAT)
-    shape = options.get("shape", ["n"])
-    graph = helper.make_graph(
-        [helper.make_node(name, inputs, [output]) for name, inputs, output in operators],
-        "rounds",
-        [helper.make_tensor_value_info(x, element, shape) for x in options.get("inputs", ["x"])],
-        [helper.make_tensor_value_info("y", options.get("returns", element), shape)],
-        [helper.make_tensor("half", element, [1], [0.5])],
-    )
-    opsets = [helper.make_opsetid("", 13)]
-    path = folder / "model.onnx"
-    onnx.save_model(helper.make_model(graph, opset_imports=opsets, ir_version=10), path)
-    return f"onnx-model:{path}"
-
-
-ROUND = [("Round", ["x"], "y")]
-SPELT = [("Add", ["x", "half"], "s"), ("Floor", ["s"], "y")]
-
-
-@pytest.mark.parametrize(
-    "shape", [["n"], ["n", "m"], [None], [7], [3, 1000], [], ["n", 5, "m"]], ids=str
-)
-def test_a_model_file_of_any_shape(tmp_path: Path, shape: list[Any]) -> None:
-    # Shapes without a free dimension are run again and again: few elements, few patterns.
-    element = TensorProto.FLOAT16
-    report = verify(saved(tmp_path, ROUND, shape=shape, element=element))
-    (verdict,) = report.verdicts
-    assert verdict.pair == ("float16", "ties_to_even")
-    assert verdict.right
-    assert verdict.nans is not None
-    assert verdict.nans.how == "lose their payload"
-
-
-def test_a_model_that_spells_round_wrong(tmp_path: Path) -> None:
-    (verdict,) = verify(saved(tmp_path, SPELT)).verdicts
-    names = [model.name for model in verdict.explanation.models]
-    assert names == ["floor(x + 0.5)"]
-    assert verdict.calls == ()
-
-
-@pytest.mark.parametrize(
-    ("options", "why"),
-    [
-        ({"inputs": ["x", "z"]}, "has 2 inputs and 1 outputs"),
-        ({"returns": TensorProto.DOUBLE}, r"turns tensor\(float\) into tensor\(double\)"),
-        ({"shape": [0]}, "accepts only empty tensors"),
-    ],
-    ids=["inputs", "types", "empty"],
-)
-def test_a_model_that_does_not_round_a_tensor_is_no_verdict(
-    tmp_path: Path, options: dict[str, Any], why: str
-) -> None:
-    operators = ROUND
-    if "returns" in options:
-        operators = [("Cast", ["x"], "y")]
-    runtime = saved(tmp_path, operators, **options)
-    if "returns" in options:
-        path = runtime.partition(":")[2]
-        model = onnx.load_model(path)
-        model.graph.node[0].attribute.append(helper.make_attribute("to", TensorProto.DOUBLE))
-        onnx.save_model(model, path)
-    with pytest.raises(CannotVerify, match=why):
-        verify(runtime)
-
-
-def test_a_file_that_is_no_model_is_no_verdict(tmp_path: Path) -> None:
-    path = tmp_path / "model.onnx"
-    path.write_bytes(b"no model")
-    with pytest.raises(CannotVerify, match="is not a model: "):
-        verify(f"onnx-model:{path}")
-    with pytest.raises(CannotVerify, match="there is no file"):
-        verify(f"onnx-model:{path}x")

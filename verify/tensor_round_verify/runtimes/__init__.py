@@ -59,10 +59,6 @@ RUNTIMES = (
         *("onnx-reference", "", "the onnx package's reference evaluator"),
         *("onnx.OnnxReference", "onnx"),
     ),
-    RuntimeName(
-        *("onnx-model", ":FILE", "a model of one input and one output, by ONNX Runtime"),
-        *("onnx.OnnxModel", "onnxruntime onnx"),
-    ),
     RuntimeName("openvino", "[:DEVICE]", "OpenVINO's Round-5", "openvino.OpenVINO", "openvino"),
     RuntimeName(
         *("litert", "[:builtin]", "LiteRT's ROUND, CEIL, FLOOR, by XNNPACK or its own kernels"),

@@ -1,13 +1,10 @@
-"""``onnxruntime[:PROVIDER]``, ``onnx-reference`` and ``onnx-model:FILE``."""
+"""``onnxruntime[:PROVIDER]`` and ``onnx-reference``."""
 
 from __future__ import annotations
 
 import abc
-import math
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +13,6 @@ from onnx.reference import ReferenceEvaluator
 
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import CannotVerify
-from tensor_round.contract.operators.dialects.onnx import DTYPES as ONNX_DTYPES
 
 from ..conversions.conversion import Cast, Quantization
 from ..conversions.patterns import Trial
@@ -129,66 +125,6 @@ class OnnxReference(_Onnx):
         }
 
 
-class OnnxModel(Adapter):
-    """A model file with one input and one output, run by ONNX Runtime on the CPU."""
-
-    roundings = ("ties_to_even",)
-    concurrent = True
-    probed = False
-
-    def __init__(self, path: str, _: float) -> None:
-        import onnxruntime
-
-        self.name = f"onnx-model:{path}, by onnxruntime {version(onnxruntime)}"
-        if not Path(path).is_file():
-            raise CannotVerify(f"there is no file {path}")
-        try:
-            self._session = _session(path, ["CPUExecutionProvider"])
-        except Exception as error:  # of many classes, which the package does not publish
-            raise CannotVerify(f"{path} is not a model: {first_line(error)}") from error
-        inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
-        nodes = shlex.join(["tensor-round", "verify", path, "--input", "x.npz"])
-        instead = f"its rounding nodes are verified by {nodes} --runtime onnxruntime"
-        if (len(inputs), len(outputs)) != (1, 1):
-            raise CannotVerify(
-                f"{path} has {len(inputs)} inputs and {len(outputs)} outputs; it must have one "
-                f"each; {instead}"
-            )
-        (self._input,), (output,) = inputs, outputs
-        onnx_type = self._input.type.removeprefix("tensor(").removesuffix(")").upper()
-        dtype = ONNX_DTYPES.get(onnx_type)
-        if dtype is None or output.type != self._input.type:
-            raise CannotVerify(
-                f"{path} turns {self._input.type} into {output.type}; "
-                f"it must keep a type that tensor-round has; {instead}"
-            )
-        # A size that is not a number is free.
-        self._shape = [size if isinstance(size, int) else None for size in self._input.shape]
-        if 0 in self._shape:
-            raise CannotVerify(f"{path} accepts only empty tensors")
-        self.dtypes = (dtype,)
-        # Tensors of any length, if a dimension is free.
-        self.forms = Form.LENGTH if None in self._shape else Form(0)
-
-    def _rounds(self, dtype: str, rounding: str) -> Callable[[Values], Any]:
-        if dtype not in self.dtypes:
-            raise NotTaken(f"it supports {self.dtypes[0]} alone")
-        return self._run
-
-    def _run(self, x: Any) -> Any:
-        # The first free dimension gets all elements; any further one is 1.
-        free = next((i for i, size in enumerate(self._shape) if size is None), None)
-        shape = [1 if size is None else size for size in self._shape]
-        step = math.prod(shape)
-        padded = np.concatenate([x, np.zeros(-x.size % step, x.dtype)])
-        if free is not None:
-            shape[free] = padded.size // step
-        # The items of a one-dimensional array are scalars, not arrays.
-        pieces = map(np.asarray, padded.reshape(-1, *shape))
-        results = [self._session.run(None, {self._input.name: piece})[0] for piece in pieces]
-        return np.concatenate([np.reshape(result, -1) for result in results])[: x.size]
-
-
 def _provider(wanted: str, available: list[str]) -> str:
     wanted = wanted or "CPU"
     for name in available:
@@ -197,7 +133,7 @@ def _provider(wanted: str, available: list[str]) -> str:
     raise CannotVerify(f"onnxruntime has no provider {wanted} here; it has {', '.join(available)}")
 
 
-def _session(model: bytes | str, providers: list[str]) -> Any:  # onnxruntime has no annotations
+def _session(model: bytes, providers: list[str]) -> Any:  # onnxruntime has no annotations
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
