@@ -80,7 +80,7 @@ DOCUMENTS: dict[str, tuple[Any, bytes | None, int, str]] = {
     "no-inputs": ({}, None, 400, "inputs: is required"),
     "bytes": (of(datatype="BYTES", data=["a", "b"]), None, 400, 'got "BYTES"'),
     "dtype-number": (of(parameters={"dtype": 8}), None, 400, "dtype of a FP32"),
-    "few-numbers": (of(data=[1]), None, 400, "has 1 elements"),
+    "few-numbers": (of(data=[1]), None, 400, "has 1 element,"),
     "number-for-array": (of(data=1), None, 400, "inputs.0.data: must be an array"),
     "text": (of(data=["0.5", 1]), None, 400, "inputs.0.data.0: must be a number"),
     "fraction": (of(datatype="INT8", data=[1, 1.5]), None, 400, "from -128 to 127"),
