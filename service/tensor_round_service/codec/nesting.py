@@ -141,7 +141,7 @@ def arrays(shape: Sequence[int]) -> int:
 def nest(texts: list[str], shape: Sequence[int]) -> str:
     """The JSON of a tensor that has elements, from the elements' texts in C order.
 
-    Dimensions of size 1 take no step of their own: their brackets are written with the commas of
+    Dimensions of size 1 take no separate step: their brackets are written with the commas of
     the next larger dimension.
     """
     ones = 0

@@ -18,7 +18,7 @@ Progress = Callable[[int], None]
 
 
 class ClientDisconnected(Exception):
-    """The client has disconnected, so nobody waits for a response."""
+    """The client has disconnected, and waits for no response."""
 
 
 class ByteSource(Protocol):

@@ -65,7 +65,7 @@ class Work(Generic[T]):
 
 
 class Turns:
-    """Lets so many threads work at a time, in the order in which they ask."""
+    """Limits the threads that work at a time; they take turns in the order in which they ask."""
 
     def __init__(self, count: int) -> None:
         self._free = count

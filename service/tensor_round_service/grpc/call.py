@@ -36,7 +36,7 @@ _UNSUPPORTED = encoded((b":status", b"415"))
 
 
 class Rest:
-    """The rest of one message among several, as a source of its own."""
+    """The rest of one message among several, as a separate source."""
 
     def __init__(self, stream: ServedStream, length: int) -> None:
         self._stream = stream
@@ -178,7 +178,7 @@ Method = Callable[[Call, Job], Awaitable[bool]]
 
 
 def prefixed(message: bytes, following: int = 0) -> bytes:
-    """A message with its prefix; so many bytes of it follow elsewhere."""
+    """A message with its prefix; ``following`` bytes of it follow elsewhere."""
     return _PREFIX.pack(0, len(message) + following) + message
 
 

@@ -72,7 +72,7 @@ class AsgiRequest:
         return str(self._scope.get("scheme", "http"))
 
     def is_gone(self) -> bool:
-        """Not known: the server says so only to who receives, after the body."""
+        """Not known: the server says so only to a receiver, after the body."""
         return False
 
     async def receive_into(self, target: memoryview, progress: Progress | None = None) -> int:

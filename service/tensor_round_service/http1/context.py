@@ -80,7 +80,7 @@ class RequestHandler(Protocol):
         """Return a response that needs no memory, for an error on that path, and its bytes."""
 
     def abandoned(self, path: str, received: int) -> None:
-        """Note that a caller has left before the response, after so many bytes of the body."""
+        """Note that a caller left before the response, after some bytes of the body."""
 
     def log(self, exchange: Exchange) -> None:
         """Log an exchange that is over."""

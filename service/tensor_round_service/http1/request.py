@@ -32,7 +32,7 @@ class Request(ByteSource, Protocol):
         """``http`` or ``https``."""
 
     def is_gone(self) -> bool:
-        """Whether the client has closed the connection, so that nobody reads the response.
+        """Whether the client has closed the connection, and cannot read the response.
 
         Called again and again while a route works.
         """

@@ -46,7 +46,7 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class TextFormatter(logging.Formatter):
-    """A line of text, and a traceback in lines of its own."""
+    """A line of text, and a traceback in separate lines."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The text of a record, without control characters."""

@@ -57,7 +57,7 @@ else:  # libraries of macOS have threads, which a fork would lose
 
 
 def restart_delay(failures: int) -> float:
-    """Seconds before a replacement after so many consecutive failures at start."""
+    """Seconds before a replacement after consecutive failures at start."""
     return _RESTART_DELAYS[min(failures, len(_RESTART_DELAYS) - 1)]
 
 

@@ -19,7 +19,7 @@ from .tensor_route import TensorRoute
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One route: its path and method, what serves it, and who may know of it."""
+    """One route: its path and method, its handler, and where it is listed."""
 
     path: str
     #: A tensor route, or a function that FastAPI calls; None for a path of FastAPI's own.

@@ -83,7 +83,7 @@ class NodeLacking:
 
     @property
     def reason(self) -> str:
-        """The operator, who gets no verdict on it, and why."""
+        """The operator, the runtime without a verdict on it, and the reason."""
         who = f" by {self.runtime}" if self.runtime else ""
         return f"{self.operator}: not judged{who}: {self.why}"
 
@@ -139,7 +139,7 @@ class Graph(abc.ABC):
     def run(
         self, runtime: Adapter | None, given: Mapping[str, Array], *, outputs: bool
     ) -> tuple[str, dict[str, Tensor]]:
-        """Run the model: who ran it, and the tensors of its nodes, with ``outputs`` those too.
+        """Run the model: the runtime's name, and its nodes' tensors, with ``outputs`` those too.
 
         Without a runtime it is run by one that runs every model of this kind. Raises
         :class:`NotTaken` if the runtime runs no such models, and :class:`CannotVerify` if it fails.

@@ -1,4 +1,4 @@
-"""The forms of arrays that a runtime can be given, beside one dimension in memory of its own."""
+"""The forms of arrays that a runtime can be given, beside one dimension in separate memory."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def settings(values: dict[Setting, int]) -> bytes:
 
 
 def window_update(stream: int, nbytes: int) -> bytes:
-    """Let the peer send so many bytes more; stream 0 is the connection."""
+    """Let the peer send more bytes; stream 0 is the connection."""
     return frame(Kind.WINDOW_UPDATE, 0, stream, _NUMBER.pack(nbytes))
 
 

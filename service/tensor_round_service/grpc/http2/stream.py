@@ -1,4 +1,4 @@
-"""One stream as pure state: what has come and who asked for it, and what waits to be sent."""
+"""One stream as pure state: received bytes and the memory for them, and bytes to send."""
 
 from __future__ import annotations
 
