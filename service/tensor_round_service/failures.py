@@ -1,7 +1,7 @@
-"""Refusals for failures of the service itself: no memory, no thread, a failed device.
+"""Failures of the service itself: at its start, and later as refusals.
 
-The request is valid and a retry may succeed, so these are 503 with Retry-After. The response
-names the kind of failure only; the log has the details.
+No memory, no thread, a failed device: the request is valid and a retry may succeed, so these are
+503 with Retry-After. The response names the kind of failure only; the log has the details.
 """
 
 from __future__ import annotations
@@ -14,6 +14,10 @@ logger = logging.getLogger(__name__)
 
 NO_MEMORY = Overloaded("no memory is available for this request", retry_after=1)
 FAILED = BackendFailed("the service failed on this request", retry_after=1)
+
+
+class CannotStart(Exception):
+    """The operator must correct something before the service can start; the message says what."""
 
 
 def refusal_for(error: Exception, request_id: str = "") -> RequestRefused:

@@ -29,10 +29,6 @@ from .settings import Settings
 FEATURES = ("status", "compare", "oip", "grpc", "pages", "telemetry")
 
 
-class CannotStart(Exception):
-    """The operator must correct something before a feature can start; the message says what."""
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Site:
     """What the application gives to its features."""
@@ -71,7 +67,7 @@ class Feature:
     home: Callable[[Request], Response | None] | None = None
     #: Makes what takes over connections that do not speak HTTP/1.1.
     successor: Callable[[Gate], Successor] | None = None
-    #: Entered while a process serves. May raise :class:`CannotStart`.
+    #: Entered while a process serves. May raise :class:`~.failures.CannotStart`.
     serving: Callable[[Gate], AbstractContextManager[object]] | None = None
     #: What later features stand on, by name.
     provides: Mapping[str, Any] = field(default_factory=dict)

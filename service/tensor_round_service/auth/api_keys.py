@@ -28,6 +28,7 @@ from pathlib import Path
 from tensor_round.contract.errors import Unauthorized
 from tensor_round.contract.wire import native
 
+from ..failures import CannotStart
 from ..http1.head import Head
 from ..http1.response import field_name
 
@@ -51,7 +52,7 @@ _SECONDS_A_DAY = 86400
 logger = logging.getLogger(__name__)
 
 
-class KeyFileError(Exception):
+class KeyFileError(CannotStart):
     """The file of API keys is invalid; the message names the line, but never its content."""
 
 

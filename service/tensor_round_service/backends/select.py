@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tensor_round.contract.dtypes import DTYPES
 
+from ..failures import CannotStart
 from . import Backend
 from .cpu.backend import Kernels, NumpyBackend
 from .cuda.backend import CupyBackend, OffloadPolicy
@@ -20,7 +21,7 @@ logger = logging.getLogger(__name__)
 OpenDevices = Callable[[Sequence[int] | None, int | None], Sequence[Device]]
 
 
-class BackendUnavailable(Exception):
+class BackendUnavailable(CannotStart):
     """The requested backend cannot run on this machine; the message says why."""
 
 

@@ -39,33 +39,13 @@ class MalformedRequest(Exception):
 class Head(Protocol):
     """What a request's head says in every version of HTTP; see :class:`RequestHead`."""
 
-    @property
-    def method(self) -> str:
-        """The method."""
-
-    @property
-    def path(self) -> str:
-        """The path, decoded."""
-
-    @property
-    def authority(self) -> bytes | None:
-        """The host that the request is for."""
-
-    @property
-    def fault(self) -> RequestRefused | None:
-        """The refusal of a request that is refused on any path."""
-
-    @property
-    def fields(self) -> list[Header]:
-        """The fields in their order."""
-
-    @property
-    def values(self) -> dict[bytes, bytes]:
-        """The value of each field, by its name in lower case."""
-
-    @property
-    def repeated(self) -> frozenset[bytes]:
-        """The names of repeated fields."""
+    method: str
+    path: str
+    fields: list[Header]
+    values: dict[bytes, bytes]
+    repeated: frozenset[bytes]
+    authority: bytes | None
+    fault: RequestRefused | None
 
 
 class RequestHead:

@@ -21,6 +21,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Self
 
+from ..failures import CannotStart
 from ..settings import Settings
 
 #: Maximum number of connections that wait to be accepted; the system may allow fewer.
@@ -49,7 +50,7 @@ _FIRST = 3
 _VARIABLES = "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"
 
 
-class CannotListen(Exception):
+class CannotListen(CannotStart):
     """An address or an inherited socket cannot be used; the message says why."""
 
 

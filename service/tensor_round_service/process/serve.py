@@ -15,12 +15,13 @@ from pathlib import Path
 from types import FrameType
 
 from ..deployment import Deployment
+from ..failures import CannotStart
 from ..settings import Settings
 from .command_line import read_settings, unknown_variables
-from .listener import CannotListen, Inherited, Listener, notify
+from .listener import Inherited, Listener, notify
 from .logs import Log, logging_to_stderr
 from .worker_folder import remove_with, worker_folder
-from .workers import CannotServe, Supervisor, import_once
+from .workers import Supervisor, import_once
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +55,7 @@ def _run(settings: Settings, log: Log) -> int:
         from .serving_process import serve_alone
 
         return serve_alone(settings, inherited, log, partial(_announce, settings))
-    except (CannotListen, CannotServe) as error:
+    except CannotStart as error:
         log.say(f"tensor-round-service: {error}")
         return 1
 

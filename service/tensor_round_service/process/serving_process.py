@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,7 @@ from typing import Any
 import uvicorn
 
 from ..app import Application, create_app
-from ..auth.api_keys import KeyFileError
-from ..backends.select import BackendUnavailable
 from ..engine.readiness import ProcessLifecycle
-from ..features import CannotStart
 from ..http1.connection import HTTPProtocol
 from ..http1.context import ConnectionLimits, RequestHandler, Successor
 from ..http1.response import SERVER_HEADERS
@@ -24,9 +21,8 @@ from ..settings import Settings
 from .listener import Inherited, Listener
 from .logs import Log, logging_to_stderr
 from .server import Server
-from .tls import CertificateError, ServerTLS
+from .tls import ServerTLS
 from .worker_folder import held
-from .workers import CannotServe
 
 #: Maximum size of the free memory at the end of the heap.
 KEPT_HEAP_BYTES = 8 << 20
@@ -46,19 +42,18 @@ def serve_alone(
 ) -> int:
     """Serve until a signal; return the exit code.
 
-    Raises :class:`CannotServe` and :class:`CannotListen`.
+    Raises :class:`~..failures.CannotStart`.
     """
-    with _start_errors():
-        lifecycle, app = _application(settings, log, None)
-        with Listener(settings, inherited) as listener:
-            return _serve(settings, app, listener, lifecycle, partial(on_start, listener))
+    lifecycle, app = _application(settings, log, None)
+    with Listener(settings, inherited) as listener:
+        return _serve(settings, app, listener, lifecycle, partial(on_start, listener))
 
 
 def serve_as_worker(
     settings: Settings, folder: Path, listener: Listener, report: Callable[[], None]
 ) -> None:
-    """Serve beside other workers, which share ``folder``. Raises :class:`CannotServe`."""
-    with logging_to_stderr(settings) as log, held(folder), _start_errors():
+    """Serve beside other workers, which share ``folder``. Raises ``CannotStart``."""
+    with logging_to_stderr(settings) as log, held(folder):
         lifecycle, app = _application(settings, log, folder)
         _serve(settings, app, listener, lifecycle, report, supervised=True)
 
@@ -101,15 +96,6 @@ def _serve(
         )
         server.run([])  # it listens by itself
     return server.exit_code
-
-
-@contextmanager
-def _start_errors() -> Iterator[None]:
-    """Raise errors that the operator can correct as :class:`CannotServe`."""
-    try:
-        yield
-    except (BackendUnavailable, CannotStart, CertificateError, KeyFileError) as error:
-        raise CannotServe(str(error)) from None
 
 
 def _http_protocol(

@@ -7,13 +7,15 @@ import ssl
 from pathlib import Path
 from typing import Any
 
+from ..failures import CannotStart
+
 logger = logging.getLogger(__name__)
 
 #: Timeout of the TLS shutdown: for the rest of a response and the peer's close_notify.
 SHUTDOWN_SECONDS = 5.0
 
 
-class CertificateError(Exception):
+class CertificateError(CannotStart):
     """A file in the TLS settings is unusable; the message names it and says why."""
 
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import gettempdir, mkdtemp
 
-from .workers import CannotServe
+from ..failures import CannotStart
 
 _PREFIX = "tensor-round-workers-"
 #: A link to another folder of the supervisor's.
@@ -24,7 +24,7 @@ _OTHER = "other"
 
 @contextmanager
 def worker_folder() -> Iterator[Path]:
-    """A new folder, removed at the end. Raises :class:`CannotServe`."""
+    """A new folder, removed at the end. Raises :class:`CannotStart`."""
     _remove_abandoned()
     with contextlib.ExitStack() as stack:
         while True:
@@ -43,7 +43,7 @@ def _new_folder() -> Path:
         return Path(mkdtemp(prefix=_PREFIX))
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise CannotServe(f"no folder for workers in {gettempdir()}: {reason}") from None
+        raise CannotStart(f"no folder for workers in {gettempdir()}: {reason}") from None
 
 
 def remove_with(folder: Path, other: Path | None) -> None:

@@ -29,6 +29,7 @@ from multiprocessing.util import get_temp_dir
 from pathlib import Path
 from tempfile import gettempdir
 
+from ..failures import CannotStart
 from ..settings import Settings
 from .listener import Listener, notify
 
@@ -65,7 +66,7 @@ def import_once(module: str) -> Path | None:
     """Have the process that forks workers import a module, without a thread or a device.
 
     Returns the folder of its socket, which is removed at exit; None on macOS, where each worker
-    imports for itself. Raises :class:`CannotServe`.
+    imports for itself. Raises :class:`CannotStart`.
     """
     if sys.platform != "linux":
         return None
@@ -74,12 +75,8 @@ def import_once(module: str) -> Path | None:
         with _blocked_signals():
             forkserver.ensure_running()
     except OSError as error:
-        raise CannotServe(f"no process for workers, TMPDIR {gettempdir()}: {error}") from None
+        raise CannotStart(f"no process for workers, TMPDIR {gettempdir()}: {error}") from None
     return Path(get_temp_dir())
-
-
-class CannotServe(Exception):
-    """No worker can start; the message says why."""
 
 
 @dataclass
@@ -129,7 +126,7 @@ class Supervisor:
     def run(self) -> int:
         """Supervise until all workers have ended; return the exit code, 0 if all ended in time.
 
-        Raises :class:`CannotServe` if no worker can start.
+        Raises :class:`CannotStart` if no worker can start.
         """
         return asyncio.run(self._run())
 
@@ -229,7 +226,7 @@ class Supervisor:
     def _give_up(self, reason: str) -> None:
         self._stopping = True
         self._send(signal.SIGKILL)
-        self._end.set_exception(CannotServe(reason))
+        self._end.set_exception(CannotStart(reason))
 
     def _stop(self, signum: int) -> None:
         if self._stopping:
@@ -288,7 +285,7 @@ def _run_worker(main: WorkerMain, listener: Listener, pipe: Connection) -> None:
     os.set_blocking(pipe.fileno(), False)
     try:
         main(listener, partial(_report, pipe))
-    except CannotServe as reason:
+    except CannotStart as reason:
         pipe.send(str(reason))
         sys.exit(1)
 

@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
 
-from ..features import CannotStart, Feature, Site
+from ..failures import CannotStart
+from ..features import Feature, Site
 from ..gate import Gate
 
 logger = logging.getLogger(__name__)
