@@ -14,8 +14,9 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from tensor_round_service.failures import CannotStart
 from tensor_round_service.process.listener import Listener
-from tensor_round_service.process.workers import CannotServe, Supervisor
+from tensor_round_service.process.workers import Supervisor
 from tensor_round_service.settings import Settings
 
 
@@ -27,7 +28,7 @@ def dying(_folder: Path, _listener: Listener, _on_start: Callable[[], None]) -> 
 
 def unwilling(_folder: Path, _listener: Listener, _on_start: Callable[[], None]) -> None:
     """Says why it cannot start, always."""
-    raise CannotServe("there is no such device")
+    raise CannotStart("there is no such device")
 
 
 def crashing(_folder: Path, _listener: Listener, _on_start: Callable[[], None]) -> None:
@@ -39,7 +40,7 @@ def once(folder: Path, _listener: Listener, on_start: Callable[[], None]) -> Non
     """Serves, but a second of its kind says why it cannot."""
     if folder.joinpath("served").exists():
         print("started", flush=True)
-        raise CannotServe("the device is gone")
+        raise CannotStart("the device is gone")
     folder.joinpath("served").touch()
     on_start()
     print(f"serving {os.getpid()}", flush=True)
@@ -54,5 +55,5 @@ if __name__ == "__main__":
         with Listener(settings) as listener:
             work = functools.partial(globals()[kind], Path(folder))
             sys.exit(Supervisor(work, settings, listener, lambda: None).run())
-    except CannotServe as reason:
+    except CannotStart as reason:
         sys.exit(f"cannot serve: {reason}")
