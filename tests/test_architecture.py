@@ -211,7 +211,7 @@ def test_every_room_has_its_arrows() -> None:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_packages_import_of_others_what_they_may(package: str) -> None:
+def test_packages_import_only_allowed_packages(package: str) -> None:
     own = named(PACKAGES[package])
     for path in files(PACKAGES[package]):
         may = {own, *OTHERS[package], *EXCEPTIONS.get(path, ())}

@@ -46,7 +46,7 @@ NO_DRIVER = (
     ],
     ids=["610", "580", "550", "470", "no device", "no driver", "no nvidia-smi"],
 )
-def test_serve_installs_what_the_driver_runs(
+def test_serve_installs_the_version_that_the_driver_runs(
     tmp_path: Path, output: str | None, status: int, extra: str | None
 ) -> None:
     folder, shown_there = tmp_path / "bin", tmp_path / "shown.txt"

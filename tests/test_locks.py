@@ -49,7 +49,7 @@ def pins(name: str) -> dict[tuple[str, str], tuple[str, int]]:
 
 
 @pytest.mark.parametrize("name", ASKED)
-def test_a_lock_has_what_is_asked_for(name: str) -> None:
+def test_a_lock_has_every_package_asked_for(name: str) -> None:
     locked = pins(name)
     assert all(hashes for _, hashes in locked.values())
     for text in ASKED[name]:
@@ -63,7 +63,7 @@ def test_every_file_is_of_this_table() -> None:
     assert {path.stem for path in (ROOT / "locks").iterdir()} == set(ASKED)
 
 
-def test_images_have_what_was_tested() -> None:
+def test_images_have_the_tested_versions() -> None:
     tested = pins("ci")
     for name in ASKED:
         for key, (version, _) in pins(name).items():

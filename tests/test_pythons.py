@@ -20,7 +20,7 @@ VERSIONS = pythons.supported_versions()
 WORKFLOWS = {path.name: yaml.safe_load(path.read_text()) for path in ROOT.glob(".github/*/*.yml")}
 
 
-def test_the_oldest_is_what_the_package_requires_and_tools_check_for() -> None:
+def test_the_package_and_the_tools_require_the_oldest() -> None:
     oldest = VERSIONS[0]
     assert PROJECT["project"]["requires-python"] == f">={oldest}"
     # Types are checked for the Python that checks them: stubs of newer libraries need theirs.

@@ -43,7 +43,7 @@ def test_the_client_s_tests_pass(environment: Environment) -> None:
     ],
     ids=" ".join,
 )
-def test_a_command_says_what_to_install(
+def test_a_command_names_the_extra_to_install(
     environment: Environment, command: list[str], extra: str
 ) -> None:
     done = environment.run(*command)

@@ -59,7 +59,7 @@ def rows(report: ModelReport) -> list[tuple[str, str, int]]:
     return [(row.node.name, row.runtime, row.verdict.wrong) for row in report.verdicts]
 
 
-def test_each_node_by_each_runtime_with_where_what_and_why(model: Path) -> None:
+def test_each_node_by_each_runtime_has_its_place_result_and_reason(model: Path) -> None:
     report = verify_model(model, {"A": X, "even": X}, ["numpy", half_added])
     name = f"python:{half_added.__module__}:half_added"
     assert [(node, wrong) for node, _, wrong in rows(report)] == [

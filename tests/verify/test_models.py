@@ -109,7 +109,7 @@ def test_nans_have_to_come_back_as_asked_for(
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
-def test_models_keep_what_is_not_theirs(model: Any) -> None:
+def test_models_keep_foreign_parts(model: Any) -> None:
     """Models of numbers keep NaNs, those of NaNs keep numbers; each says where it was met."""
     dtype, rounding = next(
         pair

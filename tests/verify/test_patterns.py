@@ -48,7 +48,7 @@ def test_the_same_patterns_are_drawn_each_time() -> None:
 
 
 @pytest.mark.parametrize("dtype", [name for name, width in INTEGER_WIDTHS.items() if width > 16])
-def test_integer_edges_hold_what_narrower_types_lose(dtype: str) -> None:
+def test_integer_edges_hold_values_that_narrower_types_lose(dtype: str) -> None:
     found = edges(dtype)
     width = INTEGER_WIDTHS[dtype]
     assert np.all(np.diff(found.astype(object)) > 0)

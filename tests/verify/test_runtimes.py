@@ -79,7 +79,7 @@ def test_an_executable_file_is_suggested_as_a_program(
     assert why_not("cmd:kernel").endswith("; did you mean cmd:./kernel?")
 
 
-def test_a_program_without_a_type_says_what_it_was_fed() -> None:
+def test_a_program_without_a_type_names_its_inputs() -> None:
     assert verify("cmd:cat", dtypes=["float32"]).notes == ()
     (note,) = verify("cmd:cat").notes
     assert note.startswith("cmd:cat was fed float32: name another type with --dtype")
@@ -111,7 +111,7 @@ def test_runtime_that_cannot_be_opened_is_reported_in_one_line(runtime: str, why
     assert why in why_not(runtime, dtypes=["float16"], timeout=5)
 
 
-def test_a_missing_runtime_is_told_with_what_to_install() -> None:
+def test_a_missing_runtime_names_the_package_to_install() -> None:
     rows = [row for row in RUNTIMES if row.package]
     others = {"onnx-reference": "onnx", "litert": "ai_edge_litert"}
     modules = [others.get(row.name, row.name) for row in rows]

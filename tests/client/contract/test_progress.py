@@ -47,7 +47,7 @@ def test_an_amount_has_its_unit(size: float, text: str) -> None:
     assert amount(size) == text
 
 
-def test_a_function_is_told_what_is_done_of_the_whole() -> None:
+def test_a_function_receives_the_done_and_the_whole() -> None:
     told: list[tuple[int, int]] = []
 
     def report(done: int, total: int) -> None:

@@ -135,7 +135,7 @@ def test_nothing_is_suggested_by_guessing(value: Any) -> None:
     assert suggestion(value, ("toward_positive", "toward_negative", "onnx")) == ""
 
 
-def test_message_states_the_value_then_the_fix_then_what_is_accepted() -> None:
+def test_message_states_the_value_then_the_fix_then_the_accepted_ones() -> None:
     names = ("ties_to_even", "toward_positive")
     accepted = "ccepted: ties_to_even, toward_positive"
     assert not_accepted("up", names) == f'got "up"; did you mean toward_positive? A{accepted}'

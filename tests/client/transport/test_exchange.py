@@ -163,7 +163,7 @@ def test_a_long_page_in_place_of_a_refusal_is_cut() -> None:
     assert (caught.value.status, caught.value.transient) == (502, True)
 
 
-def test_a_refusal_keeps_what_the_service_said() -> None:
+def test_a_refusal_keeps_the_words_of_the_service() -> None:
     body = json.dumps({"code": "overloaded", "detail": "no room", "status": 503}).encode()
     headers = {
         "content-type": "application/problem+json",

@@ -98,7 +98,7 @@ def test_returned_connection_wakes_a_waiting_thread() -> None:
     assert min(woken() for _ in range(5)) < LONGEST_WAIT / 4
 
 
-def test_closing_closes_what_is_idle_now_and_the_rest_when_it_comes_back() -> None:
+def test_closing_closes_the_idle_now_and_the_rest_when_it_comes_back() -> None:
     pool = Pool(Held, 2)
     idle, busy = taken(pool, Deadline(SOON)), taken(pool, Deadline(SOON))
     pool.release(idle)

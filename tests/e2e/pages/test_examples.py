@@ -23,7 +23,7 @@ def programs() -> list[Path]:
     return sorted(path for path in EXAMPLES.iterdir() if path.suffix != ".md")
 
 
-def test_python_example_prints_what_it_should(tmp_path: Path, service: Service) -> None:
+def test_python_example_prints_its_stated_output(tmp_path: Path, service: Service) -> None:
     assert python("numpy_array.py", tmp_path, service.url).splitlines() == [
         "OnnxRound [-2. -0.  0.  2.  2.]",
         "OpenVINORound [-3. -0.  1.  2.  3.]",
@@ -35,7 +35,7 @@ def test_python_example_prints_what_it_should(tmp_path: Path, service: Service) 
 
 @pytest.mark.not_behind("unix", reason="the programs' HTTP clients are given a host and a port")
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.source)
-def test_program_in_another_language_prints_what_it_should(
+def test_program_in_another_language_prints_its_stated_output(
     program: Program, tmp_path: Path, service: Service
 ) -> None:
     if reason := program.missing():

@@ -344,7 +344,7 @@ OF_EXAMPLES: dict[str, str | Fields] = {
 
 
 @pytest.mark.parametrize("code", OF_EXAMPLES)
-def test_examples_of_the_openapi_document_are_what_the_service_says(
+def test_examples_of_the_openapi_document_are_real_answers(
     hasty: Service, code: str
 ) -> None:
     case = OF_EXAMPLES[code]
@@ -354,7 +354,7 @@ def test_examples_of_the_openapi_document_are_what_the_service_says(
     assert reply.json() == problem(EXAMPLES[code])
 
 
-def test_the_other_examples_are_what_the_service_says(hasty: Service, locked: Service) -> None:
+def test_the_other_examples_are_real_answers(hasty: Service, locked: Service) -> None:
     assert locked.get("/operators").json() == problem(EXAMPLES["unauthorized"])
     assert hasty.get("/nowhere").json() == problem(EXAMPLES["not_found"])
     assert hasty.get("/round").json() == problem(EXAMPLES["method_not_allowed"])
@@ -386,7 +386,7 @@ OF_INFERENCE: dict[str, tuple[str, Fields, Any]] = {
 
 
 @pytest.mark.parametrize("status", OF_INFERENCE)
-def test_examples_of_inference_errors_are_what_the_service_says(
+def test_examples_of_inference_errors_are_real_answers(
     hasty: Service, status: str
 ) -> None:
     path, fields, body = OF_INFERENCE[status]

@@ -212,7 +212,7 @@ def test_a_late_service_meets_the_deadline(
         assert 0.3 < time.monotonic() - began < 20
 
 
-def test_digests_catch_what_is_garbled_and_it_is_sent_again(
+def test_digests_catch_garbled_bytes_which_are_sent_again(
     kind: type[AnyClient], service: Service
 ) -> None:
     x = patterns("float32", 1000)

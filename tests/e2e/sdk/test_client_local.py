@@ -49,7 +49,7 @@ def test_it_loads_no_web_framework() -> None:
     assert python(code) == "[]"
 
 
-def test_without_the_engine_it_says_what_to_install() -> None:
+def test_without_the_engine_the_error_names_the_extra() -> None:
     code = (
         "import sys\n"
         "sys.modules['tensor_round_service'] = None\n"

@@ -133,7 +133,7 @@ def test_over_the_service_s_limit(service: Service) -> None:
     assert (caught.value.limit_bytes, caught.value.got_bytes) == (limit, limit + 1)
 
 
-def test_the_service_tells_what_it_is(client: AnyClient) -> None:
+def test_the_service_describes_itself(client: AnyClient) -> None:
     assert client.ready() is True
     assert set(client.operators()["dialects"]) == registry.DIALECTS.keys()
     assert client.conformance()["conforms"] is True

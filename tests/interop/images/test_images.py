@@ -69,7 +69,7 @@ def test_every_result_is_the_published_one(container: Container) -> None:
     assert set(found.splitlines()) == {"[]"}
 
 
-def test_a_start_finds_the_bytecode_of_what_it_imports(container: Container) -> None:
+def test_a_start_finds_the_bytecode_of_its_imports(container: Container) -> None:
     missing = set(container.python(IMPORTED).split())
     assert missing <= {"fastapi.telemetry._runtime"}  # FastAPI's own, and private
 

@@ -159,7 +159,7 @@ def test_nodes_in_bodies_and_of_other_domains_are_told(tmp_path: Path) -> None:
     ]
 
 
-def test_the_page_shows_what_is_printed(tmp_path: Path) -> None:
+def test_the_page_shows_the_printed_tables(tmp_path: Path) -> None:
     saved(
         """<ir_version: 10, opset_import: ["": 22]>
         g (float[N, 4] x) => (float[N, 4] y) <float s = {0.5}, uint8 z = {3}> {

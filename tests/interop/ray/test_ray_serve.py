@@ -87,7 +87,7 @@ def test_no_call_is_lost_while_a_replica_is_killed(cluster: str) -> None:
 
 
 @pytest.mark.parametrize("cluster", ["haproxy", "proxy"], indirect=True)
-def test_tensors_are_right_at_what_ray_costs(cluster: str) -> None:
+def test_tensors_are_right_at_the_cost_of_ray(cluster: str) -> None:
     """With ``-s`` it prints the table of docs/deploy.md: calls a second, the median of rounds."""
     with Service() as plain:
         for count, elements in ((1, 256), (8, 256), (1, 1 << 18), (8, 1 << 18)):

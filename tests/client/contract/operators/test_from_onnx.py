@@ -150,7 +150,7 @@ def test_bytes_files_and_text_are_read_by_the_package(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("source", [b"\x08\n", TEXT])
-def test_without_the_package_the_error_says_what_to_install(
+def test_without_the_package_the_error_names_the_extra_to_install(
     monkeypatch: pytest.MonkeyPatch, source: str | bytes
 ) -> None:
     monkeypatch.setitem(sys.modules, "onnx", None)  # its import fails

@@ -161,7 +161,7 @@ def test_messages_hold_no_address_of_a_library() -> None:
         assert "pydantic" not in refused.value.detail
 
 
-def test_a_model_refuses_in_python_what_it_refuses_on_the_wire() -> None:
+def test_a_model_refuses_the_same_in_python_and_on_the_wire() -> None:
     with pytest.raises(ValidationError):
         tr.OnnxDescriptor.model_validate(varied("onnx", {"op_type": ABSENT}))
 

@@ -210,7 +210,7 @@ def test_reading_any_value_takes_no_more_than_the_census_says(value: Any, ascii:
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-def test_the_census_of_many_numbers_is_enough_and_not_far_from_what_reading_takes(
+def test_the_census_of_many_numbers_is_enough_and_close_to_the_memory_of_reading(
     name: str,
 ) -> None:
     """In many blocks, where what each block is given for its own adds least."""

@@ -103,7 +103,7 @@ def test_the_room_for_a_growing_axis_is_numpys(size: int, fortran_order: bool) -
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_a_header_is_read_at_every_cut_and_with_what_follows(version: Literal[1, 2, 3]) -> None:
+def test_a_header_is_read_at_every_cut_and_with_its_data(version: Literal[1, 2, 3]) -> None:
     whole = npy.write_header(">f8", True, (3, 4), version=version)
     expected = npy.read_header(whole)
     assert expected is not None

@@ -120,7 +120,7 @@ def test_plain_turns_exact_values_into_numbers() -> None:
 
 
 @pytest.mark.parametrize("text", [b"1" * 5000, b"1e999"], ids=["digits", "range"])
-def test_plain_refuses_what_plain_reading_refuses(text: bytes) -> None:
+def test_plain_refuses_the_same_as_plain_reading(text: bytes) -> None:
     with pytest.raises(MalformedJSON):
         strictjson.plain([text])
 
