@@ -123,10 +123,6 @@ def test_a_rank_that_no_operator_takes(folder: Path) -> None:
     assert "for A: a.npy: " in done.stderr
 
 
-def test_a_progress_bar_when_asked_for(folder: Path) -> None:
-    assert "comparing" in compare(folder, "a.npy", "away.npy", "--progress").stderr
-
-
 USED = """
 import resource, sys
 from tensor_round import conformance

@@ -27,12 +27,7 @@ def test_operators_fit_the_terminal(service: Service, columns: str) -> None:
     assert "(half_to_even by default)" in " ".join(" ".join(shown).split())
     words = {word for line in shown for word in line.split()}
     assert {"half_away_from_zero", "HALVES_TO_NEAREST_EVEN", "float8_e4m3fn"} <= words
-
-
-def test_operators(service: Service) -> None:
-    shown = good("operators", "--url", service.url).stdout.decode()
-    for name in ("ieee754", "Round-22", "half_away_from_zero", "TOWARD_INFINITY", "BFLOAT16"):
-        assert name in shown
+    assert all(name in " ".join(shown) for name in ("ieee754", "Round-22"))
     assert "dialects" in json.loads(good("operators", "--json", url=service.url).stdout)
 
 
@@ -80,7 +75,7 @@ UNAUTHORIZED = (
 ) + REFUSAL
 
 
-def test_refusals_are_exit_code_1_and_say_what_helps(tmp_path: Path) -> None:
+def test_refusals_are_exit_code_1_and_name_a_remedy(tmp_path: Path) -> None:
     key = tmp_path / "key"
     key.write_text("s3cret\nsecond line\n")
     with Proxy(None, lambda _: Fault(answer=UNAUTHORIZED)) as proxy:

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.command_line import command
+from support.command_line import command, good
 
 ROOT = Path(__file__).parents[3]
 NOWHERE = "http://127.0.0.1:9"
@@ -34,16 +34,11 @@ RIGHT = {
 ASKING = ("round", "execute", "operators", "conformance", "ping", "doctor")
 #: Further command lines that end with 1 or 2, and why.
 OTHERS: dict[str, tuple[int, tuple[str, ...]]] = {
-    "wrong-kernel": (1, ("verify", "python:mine:wrong", *RIGHT["verify"][2:])),
     "unwritable-report": (1, (*RIGHT["verify"], "--junit", ".")),
-    "another-array": (1, ("compare", "x.npy", "y.npy")),
     "unwritable-array": (1, ("round", "x.npy", "/proc/out.npy", "--url", "local:")),
     "unwritable-bytes": (1, ("execute", "--descriptor", "d.json", "x.bin", "/proc/out.bin",
                              "--url", "local:")),
-    "no-runtime": (2, ("verify", "nothing")),
-    "no-baseline": (2, (*RIGHT["verify"], "--baseline", "nothing.json")),
     "no-specification": (2, ("specs", "nothing")),
-    "no-array": (2, ("compare", "d.json")),
     "not-that-long": (2, ("execute", "--descriptor", "d.json", "x.npy", "out.bin",
                           "--url", "local:")),
 }  # fmt: skip
@@ -55,12 +50,9 @@ both = pytest.mark.parametrize("report", [(), ("--json",)], ids=["text", "json"]
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     np.save("x.npy", np.array([0.5, -2.5], np.float32))
-    np.save("y.npy", np.array([7, 9], np.float32))
     np.array([0.5, -2.5], "<f4").tofile("x.bin")
     Path("d.json").write_text('{"dialect": "ieee754", "input": {"dtype": "float32", "shape": [2]}}')
-    Path("mine.py").write_text(
-        "import numpy as np\nright = np.rint\ndef wrong(x):\n    return np.ceil(x)\n"
-    )
+    Path("mine.py").write_text("from numpy import rint as right")
     return tmp_path
 
 
@@ -102,6 +94,15 @@ def test_the_same_cause_has_the_same_code(
     want: int, arguments: tuple[str, ...], report: tuple[str, ...]
 ) -> None:
     assert code(*arguments, *report) == want
+
+
+@pytest.mark.parametrize(
+    ("name", "says"), [("round", "rounding"), ("compare", "comparing"), ("verify", "verifying")]
+)
+@pytest.mark.usefixtures("folder")
+def test_progress_bar_is_shown_when_asked_for_alone(name: str, says: str) -> None:
+    assert says in good(*RIGHT[name], "--progress", url="local:").stderr.decode()
+    assert says not in good(*RIGHT[name], url="local:").stderr.decode()
 
 
 @both

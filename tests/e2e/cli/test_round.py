@@ -19,11 +19,8 @@ from support.http.proxy import Fault, Proxy
 from support.services.server import Service
 
 FILES = {
-    "c-order": lambda x: x,
     "fortran": lambda x: np.asfortranarray(x),
     "big-endian": lambda x: x.astype(x.dtype.newbyteorder(">")),
-    "0d": lambda x: x[0, 0].reshape(()),
-    "empty": lambda x: x[:0],
 }
 
 
@@ -64,17 +61,11 @@ def test_pipes(service: Service, tmp_path: Path) -> None:
 def test_a_report_as_json(service: Service, tmp_path: Path) -> None:
     np.save(tmp_path / "in.npy", np.zeros((2, 3), "<f2"))
     done = good("round", tmp_path / "in.npy", tmp_path / "out.npy", "--json", "--digest",
-                url=service.url)  # fmt: skip
+                "--operator", "directml:2", url=service.url)  # fmt: skip
     report = json.loads(done.stdout)
     assert (report["dtype"], report["shape"], report["bytes"]) == ("float16", [2, 3], 12)
+    assert (report["operator"], report["rounding"]) == ("directml:2", "ties_to_away")
     assert report["seconds"] >= 0
-
-
-def test_a_progress_bar_when_asked_for(service: Service, tmp_path: Path) -> None:
-    np.save(tmp_path / "in.npy", np.zeros(1000, "<f4"))
-    files = (tmp_path / "in.npy", tmp_path / "out.npy")
-    assert b"rounding" in good("round", *files, "--progress", url=service.url).stderr
-    assert good("round", *files, url=service.url).stderr == b""
 
 
 def test_a_file_larger_than_memory_allows(service: Service, tmp_path: Path) -> None:
@@ -129,27 +120,3 @@ def test_full_disk_is_a_message(service: Service, tmp_path: Path, form: tuple[st
     else:
         assert done.stderr.startswith(b"tensor-round: ")
     assert [path.name for path in tmp_path.iterdir()] == ["in.npy"]
-
-
-OPERATORS = {
-    "ties_to_away": "ties_to_away",
-    "onnx": "ties_to_even",
-    "onnx:11": "ties_to_even",
-    "openvino": "ties_to_even",
-    "openvino:half_away_from_zero": "ties_to_away",
-    "directml:TOWARD_INFINITY": "ties_to_away",
-    "directml:DML_ROUNDING_MODE_TOWARD_ZERO": "toward_zero",
-    "directml:1:6_0": "toward_zero",
-}
-
-
-@pytest.mark.parametrize("operator", OPERATORS)
-def test_every_dialect_s_operator(service: Service, tmp_path: Path, operator: str) -> None:
-    x = patterns("float32", 100)
-    np.save(tmp_path / "in.npy", x)
-    done = good("round", tmp_path / "in.npy", tmp_path / "out.npy", "--operator", operator,
-                "--json", url=service.url)  # fmt: skip
-    y = np.load(tmp_path / "out.npy")
-    assert np.array_equal(bits(y), expected_bits(x, OPERATORS[operator]))
-    report = json.loads(done.stdout)
-    assert (report["operator"], report["rounding"]) == (operator, OPERATORS[operator])

@@ -65,6 +65,14 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
     "wrong-url": ("unix:///path", ("ping", "--url", "gopher://x")),
     "timeout-as-a-word": ("valid number", ("ping", "--timeout", "abc")),
     "wrong-timeout": ("timeout", ("ping", "--timeout", "0")),
+    "no-runtime": ("Missing argument", ("verify",)),
+    **{
+        f"{option}-of-verify": (f"--{option}", ("verify", "numpy", f"--{option}", value))
+        for option, value in {
+            "dtype": "float31", "rounding": "up", "nans": "none", "timeout": "0",
+        }.items()
+    },
+    "no-descriptor": ("--descriptor", ("execute", "f4.npy", "out.bin")),
     "no-key-file": ("does not exist", ("ping", "--api-key-file", "nothing")),
     "empty-key-file": ("first line is empty", ("ping", "--api-key-file", "empty")),
     "binary-key-file": ("cut.npy is not a text file", ("ping", "--api-key-file", "cut.npy")),
@@ -107,7 +115,8 @@ def _words(shown: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "name", ["unknown-command", "no-target", "no-npy", "wrong-operator", "wrong-url"]
+    "name",
+    ["unknown-command", "no-target", "no-npy", "wrong-operator", "wrong-url", "no-descriptor"],
 )
 def test_wrong_usage_is_json_too(
     odd_files: Path, monkeypatch: pytest.MonkeyPatch, name: str

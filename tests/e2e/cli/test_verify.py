@@ -185,23 +185,6 @@ def test_bad_input_is_one_line_and_2(folder: Path, arguments: list[str], why: st
     assert why in json.loads(as_json.stderr)["error"]["detail"]
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        [],
-        ["numpy", "--dtype", "float31"],
-        ["numpy", "--rounding", "up"],
-        ["numpy", "--nans", "none"],
-        ["numpy", "--timeout", "0"],
-    ],
-    ids=["no-runtime", "dtype", "rounding", "nans", "timeout"],
-)
-def test_wrong_usage_is_2(folder: Path, arguments: list[str]) -> None:
-    done = run(folder, *arguments)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "Usage" in done.stderr
-
-
 def test_output_of_a_function_is_not_in_the_report(folder: Path) -> None:
     done = run(folder, "python:kernels:chatty", "--dtype", "float16", "--json")
     assert done.returncode == 0
@@ -213,12 +196,6 @@ def test_output_of_a_function_is_not_in_the_report(folder: Path) -> None:
 def test_a_real_service_is_right(folder: Path, service: Service) -> None:
     done = run(folder, f"service:{service.url}")
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
-
-
-def test_a_bar_shows_how_far_it_is(folder: Path) -> None:
-    done = run(folder, "python:kernels:right", "--dtype", "float16", "--progress")
-    assert done.returncode == 0
-    assert "verifying" in done.stderr
 
 
 def test_help_lists_the_runtimes(folder: Path) -> None:

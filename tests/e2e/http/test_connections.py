@@ -263,16 +263,6 @@ def test_answers_never_mix_on_many_connections(service: HostedService) -> None:
                 answers.expect(x)
 
 
-def test_unread_response_keeps_its_bytes_while_others_come_and_go(service: HostedService) -> None:
-    slow, fast = tensor(16 << 20, 1), tensor(16 << 20, 2)
-    with connected(service) as (plug, answers), connected(service) as (other, others):
-        plug.sendall(message(slow))
-        for _ in range(3):
-            other.sendall(message(fast))
-            others.expect(fast)
-        answers.expect(slow)
-
-
 @pytest.fixture(scope="module", params=[Service, TlsService], ids=["plain", "tls"])
 def started(request: pytest.FixtureRequest) -> Iterator[Service]:
     with request.param() as running:

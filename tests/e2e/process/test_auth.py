@@ -13,7 +13,7 @@ import pytest
 import tensor_round as tr
 from support.http.native_form import Answers, ieee754, message, post, tensor
 from support.keys import digest
-from support.services.server import Reply, Service, until
+from support.services.server import Service, until
 from support.services.workers import serving
 
 KEY, OTHER = "s3cret-of-alice", "s3cret-of-bob"
@@ -56,22 +56,6 @@ def test_401_comes_before_the_body(locked: Service, expect: str) -> None:
             f"{expect}Content-Length: {10 << 30}\r\n\r\n".encode()
         )
         assert plug.recv(100).startswith(b"HTTP/1.1 401 ")
-
-
-def test_refused_head_request_has_no_body(locked: Service) -> None:
-    with contextlib.closing(locked.connection(timeout=20)) as connection:
-        for _ in range(2):  # a body would be taken for the second answer
-            connection.request("HEAD", "/operators")
-            assert Reply.read(connection).status == 401
-        connection.request("GET", "/operators", headers={"X-API-Key": KEY})
-        assert Reply.read(connection).status == 200
-
-
-def test_large_upload_without_a_key_reads_its_refusal(locked: Service) -> None:
-    payload = memoryview(bytes(6 << 20))
-    for _ in range(5):
-        reply = post(locked, ieee754("uint8", [len(payload)]), payload)
-        assert reply.json()["code"] == "unauthorized"
 
 
 def statuses(service: Service, key: str) -> set[int]:

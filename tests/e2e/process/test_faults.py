@@ -221,7 +221,7 @@ def check_refusal(reply: Reply, form: Form, stage: str, error: type[Exception]) 
 @pytest.mark.slow
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize(("stage", "point"), POINTS)
-def test_stage_that_fails_once_is_refused_and_holds_nothing(
+def test_stage_that_fails_once_or_always_is_refused_and_holds_nothing(
     hosted: HostedService,
     right: dict[str, bytes],
     stage: str,
@@ -241,18 +241,6 @@ def test_stage_that_fails_once_is_refused_and_holds_nothing(
         after = form.send(hosted)
         assert (after.status, after.content) == (200, right[name])
     assert struck
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("error", ERRORS)
-@pytest.mark.parametrize(("stage", "point"), POINTS)
-def test_stage_that_always_fails_is_refused_and_holds_nothing(
-    hosted: HostedService,
-    right: dict[str, bytes],
-    stage: str,
-    point: Point,
-    error: type[Exception],
-) -> None:
     with failing(point, error) as fault:
         for form in FORMS.values():
             before = fault.count

@@ -66,7 +66,7 @@ def test_mutated_http_gets_documented_responses() -> None:
     assert not tracebacks(service.log)
 
 
-def test_mutated_frames_of_http2_mean_what_another_library_says() -> None:
+def test_mutated_frames_of_http2_mean_the_same_to_another_library() -> None:
     found = Fuzzer(2, every=1).batch(0, 1000)
     assert not found.faults, "\n".join(found.faults[:5])
     assert found.outcomes["h2: served / served"] > 150

@@ -344,9 +344,7 @@ OF_EXAMPLES: dict[str, str | Fields] = {
 
 
 @pytest.mark.parametrize("code", OF_EXAMPLES)
-def test_examples_of_the_openapi_document_are_real_answers(
-    hasty: Service, code: str
-) -> None:
+def test_examples_of_the_openapi_document_are_real_answers(hasty: Service, code: str) -> None:
     case = OF_EXAMPLES[code]
     fields, body = CASES[case][1:3] if isinstance(case, str) else (case, BODY)
     reply = hasty.request("POST", "/round", body, fields)
@@ -386,9 +384,7 @@ OF_INFERENCE: dict[str, tuple[str, Fields, Any]] = {
 
 
 @pytest.mark.parametrize("status", OF_INFERENCE)
-def test_examples_of_inference_errors_are_real_answers(
-    hasty: Service, status: str
-) -> None:
+def test_examples_of_inference_errors_are_real_answers(hasty: Service, status: str) -> None:
     path, fields, body = OF_INFERENCE[status]
     reply = hasty.request("POST", path, json.dumps(body).encode(), fields)
     assert (reply.status, reply.json()) == (int(status), {"error": REFUSALS[status][1]})
