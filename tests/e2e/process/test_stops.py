@@ -12,7 +12,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from http.client import HTTPConnection
@@ -21,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import tensor_round as tr
+from support.clients import Load
 from support.http.callers import Fates, interrupted, stopped
 from support.http.native_form import ieee754, post
 from support.services.server import Process, Reply, Service, until
@@ -325,40 +324,10 @@ def held(path: Path | None = None) -> Iterator[socket.socket]:
         yield sock
 
 
-class Calls:
-    """Threads that round by one client with the defaults, until they are told to stop."""
-
-    def __init__(self, client: tr.Client, threads: int = 8) -> None:
-        self._client = client
-        self._is_over = False
-        self.done = 0
-        self.failed: list[str] = []
-        self._threads = [threading.Thread(target=self._call, args=[n]) for n in range(threads)]
-
-    def __enter__(self) -> Calls:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self._is_over = True
-        for thread in self._threads:
-            thread.join(60)
-
-    def _call(self, seed: int) -> None:
-        x = np.random.default_rng(seed).normal(0, 9, 2000).astype(np.float32)
-        while not self._is_over:
-            try:
-                assert self._client.round(x).tobytes() == np.rint(x).tobytes()
-                self.done += 1
-            except (tr.TensorRoundError, AssertionError) as error:
-                self.failed.append(repr(error))
-            time.sleep(0.002)
-
-    def wait_for(self, more: int) -> None:
-        """Wait until so many further calls are done."""
-        goal = self.done + more
-        until(lambda: self.done >= goal or self.failed, 30)
+def wait_for(load: Load, more: int) -> None:
+    """Wait until so many further calls are done."""
+    goal = sum(load.right) + more
+    until(lambda: sum(load.right) >= goal or load.faults, 30)
 
 
 @pytest.mark.slow
@@ -370,19 +339,19 @@ def test_update_on_an_inherited_socket_loses_none_of_1000_calls(
     with contextlib.ExitStack() as stack:
         sock = stack.enter_context(held(tmp_path / "socket" if kind == "unix" else None))
         old = stack.enter_context(ActivatedService(*options, sockets=[sock]))
-        client = stack.enter_context(tr.Client(old.url))
-        with Calls(client) as calls:
-            calls.wait_for(250)
+        x = np.random.default_rng(0).normal(0, 9, 2000).astype(np.float32)
+        with Load(old.url, 8, x) as load:
+            wait_for(load, 250)
             # As systemd does it: the old version stops, then the new one is started.
             assert old.stop() == 0
             second = stack.enter_context(ActivatedService(*options, sockets=[sock]))
-            calls.wait_for(250)
+            wait_for(load, 250)
             # And the other way round.
             third = stack.enter_context(ActivatedService(*options, sockets=[sock]))
             assert second.stop() == 0
-            calls.wait_for(500)
-        assert calls.failed == []
-        assert calls.done >= 1000
+            wait_for(load, 500)
+        assert load.faults == []
+        assert sum(load.right) >= 1000
         assert third.process.poll() is None
     assert kind == "tcp" or (tmp_path / "socket").is_socket()
 

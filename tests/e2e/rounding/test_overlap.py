@@ -19,7 +19,7 @@ from support.http.inference_form import HEADER_LENGTH, binary, document, infer_p
 from support.http.native_form import Answers, ieee754, npy, sha256_field
 from support.segments import PREFIX, segment
 from support.services.hosted import HostedService
-from support.services.server import Reply, Service
+from support.services.server import Reply, Service, until
 from support.services.tls import SERVER, caller_context
 from tensor_round_service.engine.overlap import MIN_BYTES, PIECE_BYTES, Overlap
 from tensor_round_verify import reference
@@ -247,10 +247,7 @@ def test_piece_that_fails_is_reported_at_the_end(
     backend.before = fail
     whole = message(FP16.tobytes(), OCTETS)
     with half_sent(hosted, whole) as plug:
-        deadline = time.monotonic() + 10
-        while not failed:
-            assert time.monotonic() < deadline
-            time.sleep(0.001)
+        until(lambda: failed, 10)
         plug.sendall(whole[len(whole) // 2 :])
         assert answer_on(plug).json()["code"] == code
         assert failed == [PIECE_BYTES]
