@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from support.http.native_form import ieee754
+from support.http.native_form import ieee754, response_to
 from support.services.server import Service
 
 MIB = 1 << 20
@@ -39,13 +39,9 @@ def service() -> Iterator[Service]:
 def statuses(service: Service, sent: bytes, pieces: int = 1) -> list[int]:
     """The answers to all that is sent, and then a request that asks for the end."""
     sent += LIVE.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
-    with contextlib.closing(service.connect(timeout=20)) as plug:
-        size = -(-len(sent) // pieces)
-        with contextlib.suppress(ConnectionError):
-            for begin in range(0, len(sent), size):
-                plug.sendall(sent[begin : begin + size])
-        with plug.makefile("rb") as file:
-            return list(map(int, re.findall(rb"HTTP/1\.1 (\d+) ", file.read())))
+    size = -(-len(sent) // pieces)
+    parts = (sent[begin : begin + size] for begin in range(0, len(sent), size))
+    return list(map(int, re.findall(rb"HTTP/1\.1 (\d+) ", response_to(service, *parts))))
 
 
 AMBIGUOUS = [
@@ -82,14 +78,9 @@ def test_ambiguous_framing_is_refused_and_closes_the_connection(
 
 def test_sender_of_bytes_that_are_not_http_reads_the_refusal(service: Service) -> None:
     for begin in (b"no HTTP\r\n\r\n", HEAD + CHUNKED + b"\r\n4\r\nno chunk"):
-        with contextlib.closing(service.connect(timeout=20)) as plug:
-            plug.sendall(begin)
-            for _ in range(20):
-                plug.sendall(bytes(200 << 10))
-            with plug.makefile("rb") as file:
-                answer = file.read()
-            assert answer.startswith(b"HTTP/1.1 400 ")
-            assert answer.count(b"HTTP/1.1") == 1
+        answer = response_to(service, begin, *[bytes(200 << 10)] * 20)
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert answer.count(b"HTTP/1.1") == 1
 
 
 @pytest.mark.parametrize("garbage", [b"\0\0\0\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n"])
@@ -101,10 +92,7 @@ def test_sender_of_bytes_that_are_not_http_reads_the_refusal(service: Service) -
 def test_request_before_garbage_gets_its_response(
     service: Service, whole: bytes, content: bytes, garbage: bytes
 ) -> None:
-    with contextlib.closing(service.connect(timeout=20)) as plug:
-        plug.sendall(whole + garbage)
-        with plug.makefile("rb") as file:
-            answers = file.read()
+    answers = response_to(service, whole + garbage)
     assert answers.startswith(b"HTTP/1.1 200 OK")
     assert content in answers
 
@@ -148,11 +136,8 @@ def test_bytes_behind_connect_are_not_read(service: Service) -> None:
 
 def test_trailers_are_ignored(service: Service) -> None:
     head = b"POST /round HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + CHUNKED
-    with contextlib.closing(service.connect(timeout=20)) as plug:
-        plug.sendall(head + b"\r\n" + CHUNKS[:-2] + FIELD + b"\r\n")
-        with plug.makefile("rb") as file:
-            content = file.read().partition(b"\r\n\r\n")[2]
-    assert json.loads(content)["code"] == "missing_descriptor"
+    answer = response_to(service, head + b"\r\n" + CHUNKS[:-2] + FIELD + b"\r\n")
+    assert json.loads(answer.partition(b"\r\n\r\n")[2])["code"] == "missing_descriptor"
     assert (
         statuses(service, HEAD + CHUNKED + b"\r\n" + CHUNKS[:-2] + b"X-A: b\r\n\r\n") == [200] * 2
     )
@@ -167,12 +152,8 @@ def test_trailers_are_ignored(service: Service) -> None:
     ],
 )
 def test_body_framing_is_limited(service: Service, begin: bytes, more: bytes) -> None:
-    with contextlib.closing(service.connect(timeout=20)) as plug:
-        plug.sendall(HEAD + CHUNKED + b"\r\n" + CHUNKS[:-4] + begin)
-        with contextlib.suppress(ConnectionError):
-            plug.sendall(more * (5 << 10))
-        with plug.makefile("rb") as file:
-            assert file.read().startswith(b"HTTP/1.1 431 ")
+    sent = (HEAD + CHUNKED + b"\r\n" + CHUNKS[:-4] + begin, more * (5 << 10))
+    assert response_to(service, *sent).startswith(b"HTTP/1.1 431 ")
 
 
 def test_head_that_waits_behind_other_requests_is_not_late() -> None:

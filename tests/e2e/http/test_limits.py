@@ -12,7 +12,15 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from support.http.native_form import Answers, ieee754, inference, message, post, tensor
+from support.http.native_form import (
+    Answers,
+    ieee754,
+    inference,
+    message,
+    post,
+    response_to,
+    tensor,
+)
 from support.services.server import Reply, Service
 
 MIB = 1 << 20
@@ -33,15 +41,6 @@ def service() -> Iterator[Service]:
     """A service with 64 MiB for all requests."""
     with Service(*ROOM) as running:
         yield running
-
-
-def response_to(service: Service, sent: bytes) -> bytes:
-    """All that comes until the service ends the connection."""
-    with contextlib.closing(service.connect(timeout=20)) as plug:
-        with contextlib.suppress(ConnectionError):
-            plug.sendall(sent)
-        with plug.makefile("rb") as file:
-            return file.read()
 
 
 def code_of(answer: bytes) -> tuple[int, str]:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from support.keys import digest
+from support.keys import needing
 from support.services.server import Reply, Service
 from tensor_round.contract.errors import REFUSALS
 from tensor_round.contract.operators import registry
@@ -127,10 +127,8 @@ def test_files_are_compressed_and_known_by_their_etag(service: Service, path: st
 
 
 def test_unread_file_takes_no_memory(tmp_path: Path) -> None:
-    keys = tmp_path / "keys"
-    keys.write_text(f"{digest('secret')} alice\n")
     asked = f"GET {SWAGGER} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() * 8
-    with Service("--api-keys-file", str(keys)) as service, contextlib.ExitStack() as plugs:
+    with Service(*needing(tmp_path, "secret")) as service, contextlib.ExitStack() as plugs:
         size = len(service.get(SWAGGER).content)
         before = service.rss()
         for _ in range(100):

@@ -16,7 +16,7 @@ import pytest
 
 from support.command_line import healthcheck, run
 from support.http.native_form import ieee754, post
-from support.keys import digest
+from support.keys import digest, needing
 from support.services.server import Service
 from support.services.tls import CA, CLIENT, ENCRYPTED, SERVER, TlsService, caller_context
 from tensor_round_service.process.command_line import unknown_variables
@@ -263,9 +263,8 @@ def test_limits_in_effect_are_logged_and_listed(workers: int) -> None:
 
 
 def test_smaller_setting_is_the_limit_and_keys_and_tls_are_listed(tmp_path: Path) -> None:
-    (tmp_path / "keys").write_text(digest("secret") + "\n")
     options = ("--max-bytes-in-flight", "1GiB", "--max-tensor-bytes", "64MiB", "--backend", "auto")
-    with TlsService(*options, "--api-keys-file", str(tmp_path / "keys")) as service:
+    with TlsService(*options, *needing(tmp_path, "secret")) as service:
         assert said(service) == (
             "1 worker, tensors of up to 64 MiB, 1 GiB in flight, API keys, TLS"
         )
@@ -298,12 +297,11 @@ def test_healthcheck_of_the_image_finds_a_silent_server_unhealthy() -> None:
 
 
 def test_healthcheck_of_the_image_needs_no_key(tmp_path: Path) -> None:
-    keys = tmp_path / "keys"
-    keys.write_text("0" * 64)
-    environment = {"TENSOR_ROUND_API_KEYS_FILE": str(keys), "TENSOR_ROUND_METRICS_PORT": "0"}
+    _, keys = needing(tmp_path, "secret")
+    environment = {"TENSOR_ROUND_API_KEYS_FILE": keys, "TENSOR_ROUND_METRICS_PORT": "0"}
     with Service(environment=environment) as service:
         assert service.get("/operators").status == 401
-        assert healthcheck(PORT=str(service.port), API_KEYS_FILE=str(keys)) == 0
+        assert healthcheck(PORT=str(service.port), API_KEYS_FILE=keys) == 0
 
 
 @pytest.mark.not_behind("unix", reason="it asks a TCP port first")

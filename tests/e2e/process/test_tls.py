@@ -20,6 +20,7 @@ import pytest
 
 import tensor_round as tr
 from support.http.native_form import Answers, ieee754, message, tensor
+from support.keys import needing
 from support.services.server import Reply, Service, tracebacks, until
 from support.services.tls import CA, CLIENT, SERVER, STRANGER, TlsService, caller_context
 from support.services.workers import serving
@@ -280,9 +281,7 @@ def test_sighup_replaces_authorities_of_clients_too(
 
 
 def test_keys_are_needed_beside_client_certificates(tmp_path: Path) -> None:
-    keys = tmp_path / "keys"
-    keys.write_text("0" * 64)
-    options = ["--ssl-ca-certs", str(CA), "--api-keys-file", str(keys), "--workers", "2"]
+    options = ["--ssl-ca-certs", str(CA), *needing(tmp_path, "secret"), "--workers", "2"]
     with TlsService(*options, caller=caller_context(CLIENT)) as service:
         assert service.get("/livez").status == 200
         assert service.get("/operators").status == 401

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import http.client
 import io
@@ -73,6 +74,16 @@ def inference(x: np.ndarray, own: str) -> bytes:
         f"Content-Length: {len(tensor) + x.nbytes}\r\n\r\n"
     )
     return (head + tensor).encode() + x.tobytes()
+
+
+def response_to(service: Service, *sent: bytes) -> bytes:
+    """All that comes, until the service ends the connection, after these are sent."""
+    with contextlib.closing(service.connect(timeout=20)) as plug:
+        with contextlib.suppress(ConnectionError):
+            for each in sent:
+                plug.sendall(each)
+        with plug.makefile("rb") as file:
+            return file.read()
 
 
 class Answers:
