@@ -97,7 +97,7 @@ def test_prometheus_finds_the_services_and_grafana_finds_prometheus() -> None:
     provisioning = monitoring / "grafana/provisioning"
     (sources,) = (provisioning / "datasources").iterdir()
     (source,) = yaml.safe_load(sources.read_text())["datasources"]
-    assert source["url"] == "http://prometheus:9090"
+    assert (source["type"], source["url"]) == ("prometheus", "http://prometheus:9090")
     (providers,) = (provisioning / "dashboards").iterdir()
     (provider,) = yaml.safe_load(providers.read_text())["providers"]
     mounted = dict(mount.split(":")[1::-1] for mount in SERVICES["grafana"]["volumes"])
