@@ -65,6 +65,31 @@ def run(
     return subprocess.CompletedProcess([module, *arguments], code, *outputs)
 
 
+_LIMITED = """
+import resource, sys
+from tensor_round_cli import app
+lines = open('/proc/self/status').read().splitlines()
+used = next(int(line.split()[1]) << 10 for line in lines if line[:6] == 'VmData')
+most = resource.getrlimit(resource.RLIMIT_DATA)[1]
+resource.setrlimit(resource.RLIMIT_DATA, (used + int(sys.argv.pop(1)), most))
+app.main()
+"""
+
+
+def limited(
+    nbytes: int, *arguments: str, folder: Path, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """The command in a folder, whose private memory may grow by so many bytes."""
+    return subprocess.run(
+        [sys.executable, "-c", _LIMITED, str(nbytes), *arguments],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=110,
+    )
+
+
 def good(*arguments: object, **options: Any) -> subprocess.CompletedProcess[bytes]:
     done = command(*arguments, **options)
     assert done.returncode == 0, done.stderr.decode()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import pytest
 
 import tensor_round as tr
 from support.cases.descriptors import WORDS
-from support.command_line import said
+from support.command_line import limited, said
 
 X = np.array([[-2.5, -0.3, 0.5], [1.5, 2.5, np.nan]], np.float32)
 AWAY = np.array([[-3, -0.0, 1], [2, 3, np.nan]], np.float32)
@@ -123,17 +122,6 @@ def test_a_rank_that_no_operator_takes(folder: Path) -> None:
     assert "for A: a.npy: " in done.stderr
 
 
-USED = """
-import resource, sys
-from tensor_round import conformance
-from tensor_round_cli import app
-lines = open('/proc/self/status').read().splitlines()
-used = next(int(line.split()[1]) << 10 for line in lines if line[:6] == 'VmData')
-resource.setrlimit(resource.RLIMIT_DATA, (used + (12 << 20), -1))
-app.main()
-"""
-
-
 @pytest.mark.slow
 def test_files_larger_than_memory_allows(tmp_path: Path) -> None:
     """Private memory may grow by less than half of either file."""
@@ -150,12 +138,6 @@ def test_files_larger_than_memory_allows(tmp_path: Path) -> None:
             f"but for 1 of {size:,} elements, 1 of the exact ties; first [{size - 1}]",
         ),
     ):
-        done = subprocess.run(
-            [sys.executable, "-c", USED, "compare", *names],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=110,
-        )
+        done = limited(12 << 20, "compare", *names, folder=tmp_path)
         assert done.returncode == len(names) - 1, done.stderr
         assert told in done.stdout

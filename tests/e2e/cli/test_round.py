@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from support.cases.array_cases import bits, expected_bits, patterns
-from support.command_line import bad, good
+from support.command_line import bad, good, limited
 from support.http.proxy import Fault, Proxy
 from support.services.server import Service
 
@@ -72,25 +72,9 @@ def test_a_file_larger_than_memory_allows(service: Service, tmp_path: Path) -> N
     """Mapped in and out: private memory may not hold the tensor even once."""
     x = np.lib.format.open_memmap(tmp_path / "in.npy", "w+", "<f4", (80 << 18,))
     x[::1001] = 0.5
-    code = (
-        "import resource, sys\n"
-        "from tensor_round_cli import app\n"
-        "kept = resource.getrlimit(resource.RLIMIT_DATA)[1]\n"
-        f"resource.setrlimit(resource.RLIMIT_DATA, ({64 << 20} + used(), kept))\n"
-        "app.main()\n"
-    )
-    used = (
-        "def used():\n"
-        "    lines = open('/proc/self/status').read().splitlines()\n"
-        "    return next(int(line.split()[1]) << 10 for line in lines if line[:6] == 'VmData')\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", used + code, "round", tmp_path / "in.npy", tmp_path / "out.npy"],
-        env={**os.environ, "TENSOR_ROUND_URL": service.url},
-        capture_output=True,
-        timeout=100,
-    )
-    assert done.returncode == 0, done.stderr.decode()
+    url = {"TENSOR_ROUND_URL": service.url}
+    done = limited(64 << 20, "round", "in.npy", "out.npy", folder=tmp_path, **url)
+    assert done.returncode == 0, done.stderr
     assert not np.load(tmp_path / "out.npy", mmap_mode="r").any()
 
 
