@@ -144,17 +144,6 @@ def test_the_default_is_halves_to_even(dialect: str) -> None:
     assert DIALECTS[dialect].default_rounding == "ties_to_even"
 
 
-@pytest.mark.parametrize("dtype", tr.conformance.reference.WIDTHS)
-@each_dialect
-def test_each_dtype_is_taken_or_refused_by_the_dialect_s_own_rule(dialect: str, dtype: str) -> None:
-    operator, _ = CASES[dialect].operator
-    if dtype in CASES[dialect].dtypes.values():
-        assert operator.prepare(dtype, (2,)).call.input.dtype.name == dtype
-    else:
-        with pytest.raises(tr.InvalidDescriptor, match="takes"):
-            operator.prepare(dtype, (2,))
-
-
 def refuses(make: Callable[[], object], place: str, why: str) -> None:
     with pytest.raises(tr.InvalidDescriptor, match=why) as caught:
         make()

@@ -72,6 +72,9 @@ def test_the_published_dtypes_are_those_that_are_accepted(dialect: str, version:
     for rank in {told["min_rank"], told["max_rank"]}:
         accepted = {dtype for dtype in BY_NAME if accepts(made, dtype, rank)}
         assert accepted == canonical(dialect, told["dtypes"])
+        for dtype in BY_NAME.keys() - accepted:
+            with pytest.raises(InvalidDescriptor, match="takes"):
+                made.prepare(dtype, (1,) * rank)
 
 
 @each_version
