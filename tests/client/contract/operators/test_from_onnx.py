@@ -107,12 +107,6 @@ def test_one_of_several_rounds_is_chosen_by_name() -> None:
         tr.from_onnx(node(), 22, name="quantize")
 
 
-def test_a_type_that_an_opset_lacks_is_refused_when_its_descriptor_is_made() -> None:
-    with pytest.raises(tr.InvalidDescriptor, match="elem_type: got BFLOAT16; use opset 22 or"):
-        tr.OnnxRound(13).descriptor("bfloat16", (2,))
-    assert tr.OnnxRound(22).descriptor("bfloat16", (2,)).input.elem_type == "BFLOAT16"
-
-
 class DecodeError(Exception):
     """As onnx's own: of a class that it does not publish."""
 
