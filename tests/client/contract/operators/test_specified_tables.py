@@ -1,4 +1,4 @@
-"""The dialects' names, numbers and modes, held against their specifications' own lists."""
+"""The dialects' names and numbers, held against their specifications' own lists."""
 
 from __future__ import annotations
 
@@ -34,11 +34,3 @@ def test_no_name_stands_for_two_types() -> None:
     for table in (*own, *(dialect.dtypes for dialect in DIALECTS.values())):
         assert len(set(table.values())) == len(table)
         assert set(table.values()) <= BY_NAME.keys()
-
-
-def test_directmls_modes_and_their_integers() -> None:
-    assert directml.MODE_VALUES == {
-        "HALVES_TO_NEAREST_EVEN": 0,
-        "TOWARD_ZERO": 1,
-        "TOWARD_INFINITY": 2,
-    }
