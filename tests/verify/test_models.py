@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import product
+from itertools import cycle, product
 from typing import Any
 
 import numpy as np
@@ -39,8 +39,7 @@ def test_every_model_is_planted() -> None:
     assert {model.name for model in MODELS} - planted == {"through float16 clamped"}
 
 
-@pytest.mark.parametrize("rounding", ROUNDINGS)
-@pytest.mark.parametrize("dtype", BY_NAME)
+@pytest.mark.parametrize(("dtype", "rounding"), zip(BY_NAME, cycle(ROUNDINGS), strict=False))
 def test_a_right_kernel_passes(dtype: str, rounding: str) -> None:
     report = verify(lambda x: right(x, rounding), dtypes=[dtype], roundings=[rounding])
     (verdict,) = report.verdicts

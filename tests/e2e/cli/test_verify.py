@@ -194,7 +194,7 @@ def test_output_of_a_function_is_not_in_the_report(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_a_real_service_is_right(folder: Path, service: Service) -> None:
-    done = run(folder, f"service:{service.url}")
+    done = run(folder, f"service:{service.url}", "--dtype", "float16", "--dtype", "float32")
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
