@@ -39,7 +39,7 @@ def test_every_model_is_planted() -> None:
     assert {model.name for model in MODELS} - planted == {"through float16 clamped"}
 
 
-@pytest.mark.parametrize(("dtype", "rounding"), zip(BY_NAME, cycle(ROUNDINGS), strict=False))
+@pytest.mark.parametrize(("dtype", "rounding"), [*zip(BY_NAME, cycle(ROUNDINGS), strict=False)])
 def test_a_right_kernel_passes(dtype: str, rounding: str) -> None:
     report = verify(lambda x: right(x, rounding), dtypes=[dtype], roundings=[rounding])
     (verdict,) = report.verdicts
