@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 from tensor_round.contract.errors import Fault, InvalidDescriptor, NotOffered
 from tensor_round.contract.quoting import shown
 
-from .. import documents
+from ..documents import NAME
+from . import documents
 from .cuda_memory import HANDLE_BYTES, CudaSharedMemory
 from .models import MODELS, Model, config_of, find, metadata_of, versions_of
 from .posix_memory import PosixSharedMemory
@@ -83,8 +84,7 @@ def control_calls(
 
     async def server_metadata(_members: Members) -> documents.ServerMetadata:
         """Name, version and the protocol extensions that are enabled."""
-        name = documents.NAME
-        return {"name": name, "version": version(name), "extensions": extensions}
+        return {"name": NAME, "version": version(NAME), "extensions": extensions}
 
     async def model_ready(members: Members) -> documents.ModelReady:
         """Every version of every model is ready when the server is."""

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import cast
 
 from ..counters import Counters
-from ..documents import Duration, ModelStatistics
 from ..engine.job import Job
+from .documents import Duration, ModelStatistics
 from .models import MODELS, Model
 
 #: The durations of each model: a count and a sum of nanoseconds for each.
