@@ -139,7 +139,7 @@ SMALL_BYTES = 1 << 10
 LARGE_BYTES = 64 << 20
 #: Round trips: the median of the small ones and the best of the large ones are reported.
 SMALL_ROUNDS, LARGE_ROUNDS = 50, 3
-#: A service that takes so many times as long as the loopback gets advice.
+#: A service that takes this many times as long as the loopback gets advice.
 SLOW = 20.0
 
 #: Dtypes whose results for all patterns are compared, to find proxies that change bytes.

@@ -33,7 +33,7 @@ SPECIALS = frozenset({"NaN", "Infinity", "-Infinity"})
 #: Elements that are read or written between two pauses, in a few milliseconds: NumPy's temporary
 #: arrays stay in the cache, and other threads can run in between.
 BLOCK = 4096
-#: From this length on, text is a part of its own.
+#: From this length on, text is a separate part.
 PART_BYTES = 256 << 10
 #: Bytes of an element's text as a Python string, in the block that is being formatted.
 _STRING_BYTES = 160

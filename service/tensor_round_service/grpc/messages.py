@@ -145,7 +145,7 @@ def _source(tensor: Message, raw: list[Any], position: int) -> bytes | memoryvie
 
 
 def _parameters(members: Message, ignored: str = "") -> dict[str, Any]:
-    """The parameters as plain values, without the one by which HTTP chooses bytes or JSON."""
+    """The parameters as plain values, without the one that selects bytes or JSON over HTTP."""
     plain: dict[str, Any] = {}
     for name, choice in members.get("parameters", {}).items():
         if len(choice) != 1:

@@ -78,7 +78,7 @@ class PageFile:
         compressed = zlib.compress(content, _LEVEL, _GZIP_WINDOW)
         self._codings = {IDENTITY: _Representation(memoryview(content), f'"{digest}"')}
         if len(compressed) < len(content):
-            # A representation of its own has an ETag of its own (RFC 9110, section 8.8.3.3).
+            # A separate representation has a separate ETag (RFC 9110, section 8.8.3.3).
             tag = f'"{digest}-{_GZIP}"'
             self._codings[_GZIP] = _Representation(memoryview(compressed), tag)
 

@@ -104,7 +104,7 @@ class Listener:
     def __init__(self, settings: Settings, inherited: Inherited | None = None) -> None:
         #: The file of a Unix socket that this process has bound.
         self._path: Path | None = None
-        #: Those for /metrics alone, if it has a port of its own.
+        #: Those for /metrics alone, if it has a separate port.
         self.metrics_sockets: list[socket.socket] = []
         self.is_inherited = inherited is not None
         if inherited is not None:

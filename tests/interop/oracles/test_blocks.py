@@ -18,6 +18,8 @@ MX = {"floor": {BY_2_126}, "ceil": {BY_2_126}, "rceil": {NOT_DIVIDED, LOG2}, "ev
 NV = {"least scales raised to normal ones"}
 
 
+# All formats, each with millions of elements: half a minute on an idle machine.
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("scale", RULES)
 def test_each_fault_of_torchao_is_explained(scale: str) -> None:
     report = verify("torchao", operator="block_quantize", dtypes=["float32"], scale=scale)

@@ -29,7 +29,7 @@ from .sample_arrays import Pool
 from .tally import Block, Tally
 
 #: The required result for a NaN: the same bits; or the quiet NaN of IEEE 754 if it is signalling;
-#: or any NaN. If nothing is asked for, any NaN is right, and other bits are told.
+#: or any NaN. By default any NaN is right, and other bits are reported.
 Nans = Literal["bits", "quiet", "any"]
 NANS: tuple[Nans, ...] = get_args(Nans)
 

@@ -10,7 +10,7 @@ Field = tuple[bytes, bytes]
 TABLE_BYTES = 4096
 #: What a field counts beside its name and value (section 4.1; RFC 9113, section 6.5.2).
 FIELD_BYTES = 32
-#: Integers take at most so many bits beside their prefix: no length or index is that large.
+#: The most bits of an integer beside its prefix: no length or index is larger.
 _MAX_SHIFT = 21
 
 #: Appendix A: names, each with its values; the first field has index 1.
