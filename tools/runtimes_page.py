@@ -39,23 +39,24 @@ RUNTIMES = {
 HEAD = """\
 # How runtimes round
 
-Each row is an error that `tensor-round verify` found on {day}, on {machine}: how many
-results are wrong, which [model of misbehaviour](verify.md#models-of-misbehaviour) or
-[deviation](verify.md#casts-and-quantization) predicts every one of them, the first wrong result,
-and a command that repeats it. Further tables list the right results.
+Each row is an error that `tensor-round verify` found on {day}, on {machine}.
+"This is" names the [model of misbehaviour](verify.md#models-of-misbehaviour) or
+[deviation](verify.md#casts-and-quantization) that predicts each result. The last column repeats it.
+In rounding, changed NaNs are wrong (`--nans bits`). Further tables list the right results.
 
 `make runtimes` writes this page. `verify` tries only the directions and the saturation that a
 runtime has. wgpu runs on Mesa's lavapipe, a Vulkan driver for CPUs. LiteRT is TensorFlow's runtime
-on devices; StableHLO is its reference interpreter. CuPy and Core ML were not run.
+on devices; StableHLO means its reference interpreter. CuPy and Core ML were not run.
 """
 #: Those that run models of ONNX.
 MODEL_RUNTIMES = ("onnxruntime", "onnx-reference", "openvino")
 SUITES = """
 ## Published suites
 
-ONNX's node tests of rounding, casts and quantization, judged by the rules of
-[verify](verify.md#a-model-node-by-node) and not by the suite's tolerance: what they expect, and
-what runtimes give. A case without a verdict rounds nothing, or has types without a rule here.
+The tables judge ONNX's node tests of rounding, casts and quantization by the
+[rules of verify](verify.md#a-model-node-by-node), not by the suite's tolerance: the expected
+results, and each runtime's. A case without a verdict rounds nothing, or has types without a rule
+here.
 
 | operator | cases | with a verdict | expected results that are right | {runtimes} |
 |---|---|---|---|{rules}|
@@ -68,7 +69,7 @@ Wrong results of these cases:
 """
 NO_MORE = """
 The service passes the suites of WebNN, StableHLO and the Array API too, to the bit.
-[Published test suites](published-suites.md) has which wrong rules each suite lets pass.
+[Published test suites](published-suites.md) lists the wrong rules that pass each suite.
 """
 COLUMNS = (
     "| runtime | of | wrong | this is | first wrong result | to see it |\n" + "|---" * 6 + "|\n"

@@ -8,8 +8,8 @@ HEAD = """\
 # Rounding in specifications
 
 `tensor-round specs` prints this table, and `tensor-round specs stablehlo` the rows of one family.
-"Silent" means that the specification states nothing. If a row has a dialect, the service executes
-it by a [descriptor](descriptors.md); operators without an exact definition have none.
+"Silent" means that the specification states nothing. The service executes rows with a dialect, by a
+[descriptor](descriptors.md); operators without an exact definition have no dialect.
 [Verify](verify.md) tests whether programs follow their specifications.
 
 `make docs` makes this page from `specifications.py`.

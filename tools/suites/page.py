@@ -16,10 +16,10 @@ DTYPES = ("float16", "bfloat16", "float32", "float64")
 HEAD = """\
 # Published test suites
 
-Published suites let many wrong kernels pass. "12 of 24" means that 12 of 24 wrong rules pass the
-suite: each [model of misbehaviour](verify.md#models-of-misbehaviour) that gives a wrong number runs
-on the suite's operands, and the suite's own comparison judges it. If a suite lacks a type, all
-rules pass.
+Published suites let many wrong kernels pass: "12 of 24" means that 12 of 24 wrong rules pass. Each
+[model of misbehaviour](verify.md#models-of-misbehaviour) that gives a wrong number runs on the
+suite's operands, and the suite's own comparison judges it. With "no case", all rules pass; empty
+cells are unspecified types.
 
 | suite | operator | {dtypes} |
 |---|---|{rules}|
@@ -50,12 +50,12 @@ COMPARISONS = (
 )
 PASSES = """
 The Array API's suite draws operands anew in each run; a rule passes here if it passes with every
-draw. Since other floats may be 1 away, a `floor` that returns x passes.
+draw. Since its tolerance is 1, a `floor` that returns x passes.
 
 ## Operands that find the rest
 
-The operands in the last column find every rule that passes, if you compare bits. Rules in *italics*
-pass by the suite's comparison with any operand.
+If you compare bits, the operands in the last column find every rule that passes. Rules in *italics*
+pass the suite's comparison with any operand.
 
 | suite | of | passes | operands that find it |
 |---|---|---|---|
@@ -63,16 +63,16 @@ pass by the suite's comparison with any operand.
 CONVERSIONS = """
 ## Casts and quantization
 
-The same with the [deviations](verify.md#casts-and-quantization). In ONNX's casts to float16 all of
-them pass: no operand is a tie, becomes subnormal or is near the largest number, and a result may be
-one unit in the last place away. For 16-bit integers the tolerance of 1e-3 is 65.
+This table tries the [deviations](verify.md#casts-and-quantization). In ONNX's casts to float16 all
+pass: no operand is a tie, becomes subnormal or is near the largest number, and a result may be one
+unit in the last place away. A tolerance of 1e-3 allows 65 in 16-bit integers.
 
 | suite | case | of | passes | which | operands that find it |
 |---|---|---|---|---|---|
 """
 TAIL = """
-Rules in italics need a stricter comparison: of the sign of zeros, and of large numbers without a
-tolerance. `make docs` writes this page, and `make test-oracles` runs the suites on runtimes.
+To find rules in italics, compare the sign of zeros, and large numbers without a tolerance.
+`make docs` writes this page, and `make test-oracles` runs the suites on runtimes.
 """
 
 
