@@ -116,7 +116,7 @@ async function inferJson(): Promise<void> {
 
 async function readDocuments(): Promise<void> {
   const { data: root } = await open.GET("/");
-  check(root?.links.docs === "/docs", root);
+  check(root?.links["docs"] === "/docs", root);
   const { data: operators } = await client.GET("/operators");
   check(operators?.dialects["onnx"]?.operator === "Round", operators);
   const { data: conformance } = await client.GET("/conformance");
