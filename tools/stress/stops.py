@@ -1,4 +1,4 @@
-"""SIGTERM under load, and amid calls of gRPC: each is answered, or its caller is told to try again.
+"""SIGTERM under load, and amid calls of gRPC: each gets its answer, or an error that callers retry.
 
 The signal comes when one call of gRPC has been sent up to any of its bytes. The others are in any
 state: begun, half sent, waiting, half read, on new connections and on used ones.

@@ -337,7 +337,7 @@ async def test_a_stop_serves_streams_under_way_and_in_transit() -> None:
 
 
 async def test_a_stop_is_announced_once() -> None:
-    """What is left at the drain timeout is told to stop again."""
+    """At the drain timeout each connection that is left gets a second stop."""
 
     async with serving(drain_grace=0.0, **SHORT) as site, site.caller() as caller:
         caller.send(opened(1, ("content-length", "6")))
