@@ -207,7 +207,7 @@ def test_counts_of_killed_workers_are_kept_to_the_last(two: Service) -> None:
 def test_disk_that_is_full_for_a_while_changes_no_count(tmp_path: Path) -> None:
     with small_disk(tmp_path, 4 << 20) as disk:
         if not disk.is_mounted:
-            pytest.skip("no disk may be mounted here, and a limit on files is one process's own")
+            pytest.skip("no disk may be mounted here, and RLIMIT_FSIZE limits one process")
         environment = {"TMPDIR": str(disk.folder)}
         with Service("--workers", "2", environment=environment) as service:
             until(lambda: serving(service) == 2)

@@ -294,7 +294,7 @@ class ActivatedService(Service):
     def _options(self) -> list[str]:
         return [*self.options]
 
-    def launch(  # type: ignore[override]  # these are started in a way of their own
+    def launch(  # type: ignore[override]  # started differently
         self, module: str, options: list[str], environment: dict[str, str], errors: int
     ) -> Process:
         files = [sock.fileno() for sock in self._sockets]

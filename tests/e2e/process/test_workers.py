@@ -64,7 +64,7 @@ def test_killed_worker_is_replaced_while_the_other_serves() -> None:
 
 
 @pytest.mark.usefixtures("each_started")
-@pytest.mark.skipif(sys.platform != "linux", reason="workers are forked on Linux alone")
+@pytest.mark.skipif(sys.platform != "linux", reason="workers are forked only on Linux")
 def test_killed_forking_process_is_replaced() -> None:
     with two_of(Service) as service:
         workers = workers_of(service)
@@ -104,7 +104,7 @@ def test_workers_that_are_stopped_alone_are_replaced() -> None:
             assert_rounds(service)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="workers are forked on Linux alone")
+@pytest.mark.skipif(sys.platform != "linux", reason="workers are forked only on Linux")
 def test_service_is_imported_once_for_all_workers() -> None:
     """Each process that imports by itself says so: Python's variable has it."""
     with Service("--workers", "3", environment={"PYTHONPROFILEIMPORTTIME": "1"}) as service:

@@ -247,7 +247,7 @@ except tr.TensorRoundError:
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="of its memory Linux tells in KiB")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has VmHWM")
 @pytest.mark.parametrize(("begin", "part", "end"), LARGE.values(), ids=LARGE)
 def test_a_large_text_takes_little_memory(begin: str, part: str, end: str) -> None:
     """A few copies of the text, in MiB, and nothing for each character."""

@@ -21,7 +21,7 @@ def test_workers_on_a_full_disk(call: type[Caller], tmp_path: Path) -> None:
     options = ("--workers", "2", "--shared-memory-prefix", PREFIX)
     with small_disk(tmp_path, 4 << 20) as disk, segment(X.nbytes) as owned:
         if not disk.is_mounted:
-            pytest.skip("no disk may be mounted here, and a limit on files is one process's own")
+            pytest.skip("no disk may be mounted here, and RLIMIT_FSIZE limits one process")
         with Service(*options, environment={"TMPDIR": str(disk.folder)}) as service:
             caller = call(service)
             while serving(service) < 2:
