@@ -31,6 +31,11 @@ def test_a_row_says_everything_in_one_line(row: Specification) -> None:
 
 
 @each_row
+def test_a_row_is_written_as_json_with_all_its_fields(row: Specification) -> None:
+    assert Specification(**json.loads(json.dumps(row.as_data()))) == row
+
+
+@each_row
 def test_a_dialect_rounds_as_its_row_says(row: Specification) -> None:
     if row.dialect is None:
         return

@@ -1,25 +1,65 @@
 """Rounding operators of specifications and libraries, as data.
 
 Each operator is a row with the rules of its specification; what the specification does not define,
-the row does not either. An operator with a descriptor in this package names its dialect, and its
-row is in the dialect's file.
+the row does not either. An operator with a descriptor of :mod:`tensor_round` names its dialect.
 """
 
 from __future__ import annotations
 
-from tensor_round.contract.operators.dialect import IEEE, SILENT, Specification
-from tensor_round.contract.operators.registry import DIALECTS
+from dataclasses import asdict, dataclass
+from typing import Literal
 
 __all__ = ["SPECIFICATIONS", "Specification", "find"]
+
+#: The rule for halves. ``not defined``: the text has no rule. ``no operator``: it has no operator.
+Ties = Literal["even", "away", "toward +infinity", "by mode", "not defined", "no operator"]
+
+#: The rules for zero and NaN, ``*IEEE`` or ``*SILENT`` in a row.
+IEEE = ("keeps the operand's sign", "a quiet NaN")
+SILENT = ("silent", "silent")
+
+
+@dataclass(frozen=True, slots=True)
+class Specification:
+    """One operator and its rules.
+
+    ``zero`` is the rule for a zero's sign, ``nan`` that for NaN; ``silent`` if the text has none.
+    ``source`` is the text; gh:owner/name#number is a thread on GitHub.
+    """
+
+    name: str
+    ties: Ties
+    about: str
+    dtypes: str
+    ranks: str
+    zero: str
+    nan: str
+    source: str
+    dialect: str | None = None
+
+    def as_data(self) -> dict[str, str | None]:
+        """The row as JSON values."""
+        return asdict(self)
+
 
 _FLOATS = "floats"
 
 # One line per row.
 # ruff: noqa: E501
 # fmt: off
-#: The rows of the dialects first, each from its dialect's file.
+#: The rows of the dialects first.
 SPECIFICATIONS: tuple[Specification, ...] = (
-    *(row for dialect in DIALECTS.values() for row in dialect.specifications),
+    Specification("ieee754.roundToIntegral", "by mode", "five directions", "floats", "scalar", *IEEE, "IEEE 754-2019, 5.9", "ieee754"),
+    Specification("onnx.Round", "even", "integral values, zeros, NaN and infinities are returned as they are", "float16 float32 float64; bfloat16 from opset 22", "any", "of a zero operand kept", "x itself", "ONNX Round-11, Round-22", "onnx"),
+    Specification("openvino.Round", "by mode", "half_to_even (default) or half_away_from_zero", "any numeric type; integers as they are", "any", *SILENT, "OpenVINO Round-5", "openvino"),
+    Specification("directml.ELEMENT_WISE_ROUND", "by mode", "HALVES_TO_NEAREST_EVEN, TOWARD_ZERO, or TOWARD_INFINITY, which is halves away", "float32 float16", "4 at feature level 2_1, 1 to 8 from 3_0", *SILENT, "DML_ELEMENT_WISE_ROUND_OPERATOR_DESC", "directml"),
+    Specification("webnn.roundEven", "even", "halves to the nearest even value; the tests' tolerance is 0 ULP", "float32 float16", "any; 0 to 5 required", *SILENT, "webnn index.bs, roundEven; WPT round_even.https.any.js", "webnn"),
+    Specification("webnn.quantizeLinear", "even", "clamp(roundEven(input / scale) + zeroPoint); the tests' tolerance is 1", "float32 float16 to int8 uint8 and others", "any", *SILENT, "webnn index.bs, quantizeLinear; WPT quantizeLinear.https.any.js"),
+    Specification("stablehlo.round_nearest_even", "even", "IEEE roundToIntegralTiesToEven; no guarantee of accuracy", "f4 f6 f8 bf16 f16 f32 f64, or quantized per tensor", "any", *IEEE, "stablehlo spec.md, round_nearest_even", "stablehlo"),
+    Specification("stablehlo.round_nearest_afz", "away", "IEEE roundToIntegralTiesToAway; no guarantee of accuracy", "f4 f6 f8 bf16 f16 f32 f64, or quantized per tensor", "any", *IEEE, "stablehlo spec.md, round_nearest_afz", "stablehlo"),
+    Specification("array_api.round", "even", "trunc, ceil and floor beside it; complex numbers by parts", "numeric; integers as they are", "any", "of a zero operand kept", "NaN", "Array API standard, elementwise functions", "array_api"),
+    Specification("mlir.math.roundeven", "even", "trunc, ceil and floor beside it; lowered to llvm.roundeven", "floats", "scalar, vector, tensor", *SILENT, "MathOps.td; reviews.llvm.org/D132375", "mlir"),
+    Specification("mlir.math.round", "away", "regardless of the current rounding direction; lowered to llvm.round", "floats", "scalar, vector, tensor", *SILENT, "MathOps.td; reviews.llvm.org/D128662", "mlir"),
     Specification("llvm.roundeven", "even", "IEEE roundToIntegralTiesToEven, without exceptions", _FLOATS, "scalar, vector", *IEEE, "LLVM LangRef; reviews.llvm.org/D75670"),
     Specification("numpy.rint", "even", "round(x) is the same", "floats, complex", "any", *IEEE, "NumPy reference"),
     Specification("torch.round", "even", "decimals= is inexact", "floats; integers copied", "any", "-0 shown in the example", "silent", "docs.pytorch.org, torch.round"),

@@ -1,4 +1,4 @@
-"""The tables of a dialect: its names, versions and rules, and what specifications say of it.
+"""The tables of a dialect: its names, versions and rules.
 
 Everything else that knows the dialects is derived from these: the reader of descriptors, the
 catalog, schemas, operators in one word, the models of ``/v2``, public names, tests and fuzzers.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from ..errors import Fault
 from ..rounding import Rounding
@@ -16,36 +16,6 @@ from ..rounding import Rounding
 if TYPE_CHECKING:
     from .model import OperatorDescriptor
     from .operator import RoundOperator
-
-#: The rule for halves. ``not defined``: the text has no rule. ``no operator``: it has no operator.
-Ties = Literal["even", "away", "toward +infinity", "by mode", "not defined", "no operator"]
-
-#: The rules for zero and NaN, ``*IEEE`` or ``*SILENT`` in a row.
-IEEE = ("keeps the operand's sign", "a quiet NaN")
-SILENT = ("silent", "silent")
-
-
-@dataclass(frozen=True, slots=True)
-class Specification:
-    """One operator and its rules.
-
-    ``zero`` is the rule for a zero's sign, ``nan`` that for NaN; ``silent`` if the text has none.
-    ``source`` is the text; gh:owner/name#number is a thread on GitHub.
-    """
-
-    name: str
-    ties: Ties
-    about: str
-    dtypes: str
-    ranks: str
-    zero: str
-    nan: str
-    source: str
-    dialect: str | None = None
-
-    def as_data(self) -> dict[str, str | None]:
-        """The row as JSON values."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +111,7 @@ class Dialect:
 
     ``descriptor`` and ``object`` are the operator in JSON and in Python; the object's first
     attribute is the mode, if there are modes. ``model`` has its names in ``/v2``, and ``words``
-    its form as one word; None if it has none. ``specifications`` are the rows of its operators.
+    its form as one word; None if it has none.
 
     ``title`` is the name that people write. ``version_field`` and ``mode_field`` are the paths of
     the descriptor's fields that select a version and a rounding direction; None where there is no
@@ -156,7 +126,6 @@ class Dialect:
     object: type[RoundOperator]
     model: ModelNames
     words: Words | None
-    specifications: tuple[Specification, ...]
     versions: tuple[Version, ...]
     dtypes: Mapping[str, str]
     version_field: str | None = None

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -12,7 +10,7 @@ import pytest
 from support.cases.descriptors import CASES
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import InvalidDescriptor
-from tensor_round.contract.operators.dialect import Specification, Version
+from tensor_round.contract.operators.dialect import Version
 from tensor_round.contract.operators.operator import RoundOperator
 from tensor_round.contract.operators.registry import DIALECTS, catalog
 
@@ -98,13 +96,6 @@ def test_a_version_is_published_as_its_table_has_it(dialect: str, version: Versi
         "min_rank": version.min_rank,
         "max_rank": version.max_rank,
     }
-
-
-def test_a_specification_is_written_as_json_with_all_its_fields() -> None:
-    for row in (row for dialect in DIALECTS.values() for row in dialect.specifications):
-        read = json.loads(json.dumps(row.as_data()))
-        assert read.keys() == {field.name for field in fields(Specification)}
-        assert Specification(**read) == row
 
 
 def test_each_dialect_has_its_form_as_a_word() -> None:

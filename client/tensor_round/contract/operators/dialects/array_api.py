@@ -14,7 +14,7 @@ from pydantic import Field
 from ...call import RoundCall
 from ...dtypes import AnyDType
 from ...rounding import Rounding
-from ..dialect import Dialect, ModelNames, Specification, Version, Words
+from ..dialect import Dialect, ModelNames, Version, Words
 from ..model import RANK_LIMIT, OneOf, OperatorDescriptor, Sizes, Strict
 from ..operator import RoundOperator, canonical_name, sizes_of
 
@@ -95,19 +95,6 @@ DIALECT = Dialect(
     object=ArrayAPIRound,
     model=ModelNames("array_api_round", "x", "out", "op"),
     words=Words(("OP",), ", ".join(MODES), required=1),
-    specifications=(
-        Specification(
-            "array_api.round",
-            "even",
-            "trunc, ceil and floor beside it; complex numbers by parts",
-            "numeric; integers as they are",
-            "any",
-            "of a zero operand kept",
-            "NaN",
-            "Array API standard, elementwise functions",
-            "array_api",
-        ),
-    ),
     versions=(VERSION,),
     dtypes={name: name for name in _DTYPES},
     mode_field="op",

@@ -21,7 +21,7 @@ from ...errors import Fault, InvalidDescriptor
 from ...layout import FieldNames, Layout, layout_faults, packed_strides, span
 from ...quoting import shown
 from ...rounding import Rounding
-from ..dialect import SILENT, Dialect, ModelNames, Specification, Version, Words, overlap_fault
+from ..dialect import Dialect, ModelNames, Version, Words, overlap_fault
 from ..model import UNION_TAG, OneOf, OperatorDescriptor, PerDimension, Strict, c_enumeration
 from ..operator import RoundOperator, canonical_name, name_in, sizes_of
 
@@ -374,18 +374,6 @@ DIALECT = Dialect(
     object=DirectMLRound,
     model=ModelNames("directml_element_wise_round", "InputTensor", "OutputTensor", "rounding_mode"),
     words=Words(("MODE", "FEATURE_LEVEL"), ", ".join(MODES), required=1),
-    specifications=(
-        Specification(
-            "directml.ELEMENT_WISE_ROUND",
-            "by mode",
-            "HALVES_TO_NEAREST_EVEN, TOWARD_ZERO, or TOWARD_INFINITY, which is halves away",
-            "float32 float16",
-            "4 at feature level 2_1, 1 to 8 from 3_0",
-            *SILENT,
-            "DML_ELEMENT_WISE_ROUND_OPERATOR_DESC",
-            "directml",
-        ),
-    ),
     version_field="feature_level",
     versions=tuple(VERSIONS.values()),
     dtypes={name: DTYPES[name] for name in _ACCEPTED},

@@ -17,7 +17,7 @@ from ...dtypes import BY_NAME, AnyDType
 from ...errors import Fault, InvalidDescriptor
 from ...layout import Layout, layout_faults
 from ...rounding import Rounding, RoundingName
-from ..dialect import IEEE, Dialect, ModelNames, Specification, Version, overlap_fault
+from ..dialect import Dialect, ModelNames, Version, overlap_fault
 from ..model import RANK_LIMIT, OneOf, OperatorDescriptor, Size, Sizes, Strict
 from ..operator import RoundOperator, canonical_name, sizes_of
 
@@ -127,18 +127,6 @@ DIALECT = Dialect(
     object=IEEE754Round,
     model=ModelNames("round", mode_parameter="rounding"),
     words=None,
-    specifications=(
-        Specification(
-            "ieee754.roundToIntegral",
-            "by mode",
-            "five directions",
-            "floats",
-            "scalar",
-            *IEEE,
-            "IEEE 754-2019, 5.9",
-            "ieee754",
-        ),
-    ),
     versions=(VERSION,),
     dtypes={name: name for name in BY_NAME},
     mode_field="rounding",

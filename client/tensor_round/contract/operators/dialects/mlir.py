@@ -14,7 +14,7 @@ from pydantic import Field
 from ...call import RoundCall
 from ...dtypes import AnyDType
 from ...rounding import Rounding
-from ..dialect import SILENT, Dialect, ModelNames, Specification, Version, Words
+from ..dialect import Dialect, ModelNames, Version, Words
 from ..model import RANK_LIMIT, OneOf, OperatorDescriptor, Sizes
 from ..operator import RoundOperator, canonical_name, name_in, sizes_of
 
@@ -83,28 +83,6 @@ DIALECT = Dialect(
     object=MLIRRound,
     model=ModelNames("mlir_math", "operand", "result", "op"),
     words=Words(("OP",), ", ".join(MODES), required=1),
-    specifications=(
-        Specification(
-            "mlir.math.roundeven",
-            "even",
-            "trunc, ceil and floor beside it; lowered to llvm.roundeven",
-            "floats",
-            "scalar, vector, tensor",
-            *SILENT,
-            "MathOps.td; reviews.llvm.org/D132375",
-            "mlir",
-        ),
-        Specification(
-            "mlir.math.round",
-            "away",
-            "regardless of the current rounding direction; lowered to llvm.round",
-            "floats",
-            "scalar, vector, tensor",
-            *SILENT,
-            "MathOps.td; reviews.llvm.org/D128662",
-            "mlir",
-        ),
-    ),
     versions=(VERSION,),
     dtypes=DTYPES,
     mode_field="op",

@@ -18,7 +18,7 @@ from ...dtypes import AnyDType
 from ...errors import InvalidDescriptor
 from ...quoting import shown
 from ...rounding import Rounding
-from ..dialect import Dialect, ModelNames, Specification, Version, Words
+from ..dialect import Dialect, ModelNames, Version, Words
 from ..model import RANK_LIMIT, OneOf, OperatorDescriptor, Sizes, Strict
 from ..operator import RoundOperator, canonical_name, name_in, sizes_of
 
@@ -163,19 +163,6 @@ DIALECT = Dialect(
     object=OnnxRound,
     model=ModelNames("onnx_round"),
     words=Words(("OPSET",), f"{OLDEST_OPSET} to {NEWEST_OPSET}", are_integers=True),
-    specifications=(
-        Specification(
-            "onnx.Round",
-            "even",
-            "integral values, zeros, NaN and infinities are returned as they are",
-            "float16 float32 float64; bfloat16 from opset 22",
-            "any",
-            "of a zero operand kept",
-            "x itself",
-            "ONNX Round-11, Round-22",
-            "onnx",
-        ),
-    ),
     version_field="opset_version",
     versions=VERSIONS,
     dtypes={name: DTYPES[name] for name in _TYPES},

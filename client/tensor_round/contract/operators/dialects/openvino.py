@@ -16,7 +16,7 @@ from pydantic import Field
 from ...call import RoundCall
 from ...dtypes import AnyDType, DTypeName
 from ...rounding import Rounding
-from ..dialect import SILENT, Dialect, ModelNames, Specification, Version, Words
+from ..dialect import Dialect, ModelNames, Version, Words
 from ..model import RANK_LIMIT, OneOf, OperatorDescriptor, Sizes, Strict
 from ..operator import RoundOperator, canonical_name, name_in, sizes_of
 
@@ -138,18 +138,6 @@ DIALECT = Dialect(
     object=OpenVINORound,
     model=ModelNames("openvino_round", mode_parameter="mode"),
     words=Words(("MODE",), ", ".join(MODES)),
-    specifications=(
-        Specification(
-            "openvino.Round",
-            "by mode",
-            "half_to_even (default) or half_away_from_zero",
-            "any numeric type; integers as they are",
-            "any",
-            *SILENT,
-            "OpenVINO Round-5",
-            "openvino",
-        ),
-    ),
     version_field="version",
     versions=(VERSION,),
     dtypes=DTYPES,

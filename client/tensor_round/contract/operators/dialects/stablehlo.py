@@ -18,7 +18,7 @@ from ...errors import InvalidDescriptor
 from ...layout import SIZE_LIMIT
 from ...quoting import shown
 from ...rounding import Rounding
-from ..dialect import IEEE, Dialect, ModelNames, Specification, Version, Words
+from ..dialect import Dialect, ModelNames, Version, Words
 from ..model import RANK_LIMIT, OneOf, OperatorDescriptor
 from ..operator import RoundOperator, canonical_name, name_in, sizes_of
 
@@ -124,28 +124,6 @@ DIALECT = Dialect(
     object=StableHLORound,
     model=ModelNames("stablehlo_round_nearest", "operand", "result", "op"),
     words=Words(("OP",), ", ".join(MODES), required=1),
-    specifications=(
-        Specification(
-            "stablehlo.round_nearest_even",
-            "even",
-            "IEEE roundToIntegralTiesToEven; no guarantee of accuracy",
-            "f4 f6 f8 bf16 f16 f32 f64, or quantized per tensor",
-            "any",
-            *IEEE,
-            "stablehlo spec.md, round_nearest_even",
-            "stablehlo",
-        ),
-        Specification(
-            "stablehlo.round_nearest_afz",
-            "away",
-            "IEEE roundToIntegralTiesToAway; no guarantee of accuracy",
-            "f4 f6 f8 bf16 f16 f32 f64, or quantized per tensor",
-            "any",
-            *IEEE,
-            "stablehlo spec.md, round_nearest_afz",
-            "stablehlo",
-        ),
-    ),
     versions=(VERSION,),
     dtypes=DTYPES,
     mode_field="op",

@@ -15,7 +15,7 @@ from pydantic import Field
 from ...call import RoundCall
 from ...dtypes import AnyDType
 from ...rounding import Rounding
-from ..dialect import SILENT, Dialect, ModelNames, Specification, Version, Words
+from ..dialect import Dialect, ModelNames, Version, Words
 from ..model import RANK_LIMIT, OneOf, OperatorDescriptor, PerDimension, Strict
 from ..operator import RoundOperator, canonical_name, sizes_of
 
@@ -75,27 +75,6 @@ DIALECT = Dialect(
     object=WebNNRoundEven,
     model=ModelNames("webnn_round_even", "input", "output"),
     words=Words(),
-    specifications=(
-        Specification(
-            "webnn.roundEven",
-            "even",
-            "halves to the nearest even value; the tests' tolerance is 0 ULP",
-            "float32 float16",
-            "any; 0 to 5 required",
-            *SILENT,
-            "webnn index.bs, roundEven; WPT round_even.https.any.js",
-            "webnn",
-        ),
-        Specification(
-            "webnn.quantizeLinear",
-            "even",
-            "clamp(roundEven(input / scale) + zeroPoint); the tests' tolerance is 1",
-            "float32 float16 to int8 uint8 and others",
-            "any",
-            *SILENT,
-            "webnn index.bs, quantizeLinear; WPT quantizeLinear.https.any.js",
-        ),
-    ),
     versions=(VERSION,),
     dtypes={name: name for name in VERSION.dtypes},
 )
