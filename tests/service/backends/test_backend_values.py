@@ -1,21 +1,18 @@
-"""Every result on every backend: the reference's, the specifications', whoever calls at once."""
+"""Every result on every backend: the reference's, whoever calls at once."""
 
 from __future__ import annotations
 
-import hashlib
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from support.cases.backend_calls import run, run_flat, sample_pair
-from support.cases.descriptors import NUMBERED, NUMBERS
+from support.cases.backend_calls import run_flat, sample_pair
 from support.cases.every import every
-from tensor_round.contract.digests import DIGESTS
 from tensor_round.contract.dtypes import DTYPES
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends import Backend
-from tensor_round_verify.reference import FLOATS, ROUNDINGS, WIDTHS, all_patterns
+from tensor_round_verify.reference import FLOATS, ROUNDINGS, WIDTHS
 
 
 def test_the_reference_knows_every_dtype_and_rounding_of_the_contract() -> None:
@@ -25,53 +22,20 @@ def test_the_reference_knows_every_dtype_and_rounding_of_the_contract() -> None:
 
 @pytest.mark.parametrize("dtype", WIDTHS)
 def test_every_result_is_the_references(backend: Backend, dtype: str) -> None:
-    """All patterns of 8 and 16 bits; the edges and random patterns of the wider types."""
+    """All patterns of 8 and 16 bits; the edges and random patterns of the wider types.
+
+    Signalling NaNs raise the FPU's flags on the way; the caller's error state does not reach in.
+    """
 
     def check(rounding: str, in_place: bool) -> None:
         patterns, right = sample_pair(dtype, rounding)
-        found = run_flat(backend, dtype, rounding, patterns, in_place=in_place)
+        with np.errstate(all="raise"):
+            found = run_flat(backend, dtype, rounding, patterns, in_place=in_place)
         wrong = np.flatnonzero(found != right)[:5]
         faults = [f"{patterns[i]:#x} -> {found[i]:#x}, not {right[i]:#x}" for i in wrong]
         assert faults == []
 
     every(check, ROUNDINGS, (False, True))
-
-
-def test_whole_tables_have_the_published_digests(backend: Backend) -> None:
-    def check(published: tuple[str, str]) -> None:
-        dtype, rounding = published
-        found = run_flat(backend, dtype, rounding, all_patterns(dtype))
-        assert hashlib.sha256(found.tobytes()).hexdigest() == DIGESTS[dtype, rounding]
-
-    every(check, DIGESTS)
-
-
-def test_the_callers_error_state_does_not_reach_in(backend: Backend) -> None:
-    """Signalling NaNs raise the FPU's flags on the way; nobody outside may notice."""
-
-    def check(dtype: str, rounding: str) -> None:
-        patterns, right = sample_pair(dtype, rounding)
-        with np.errstate(all="raise"):
-            found = run_flat(backend, dtype, rounding, patterns)
-        np.testing.assert_array_equal(found, right)
-
-    every(check, ("float16", "float32", "float64"), ROUNDINGS)
-
-
-def test_examples_of_the_specifications_are_met(backend: Backend) -> None:
-    def check(case: tuple[str, str]) -> None:
-        name, dtype = case
-        example = NUMBERS[name]
-        source, result = example.arrays(dtype)
-        for shape in example.every_shape:
-            call = example.operator.descriptor(dtype, shape).resolve()
-            # DirectML's lengths are rounded up to 4 bytes.
-            payload = source.tobytes().ljust(call.input.byte_length, b"\0")
-            expected = result.tobytes().ljust(call.output.byte_length, b"\0")
-            assert run(backend, call, payload) == expected
-            assert run(backend, call, payload, in_place=True) == expected
-
-    every(check, NUMBERED)
 
 
 @pytest.mark.slow

@@ -8,7 +8,6 @@ import pytest
 
 from tensor_round.contract.call import RoundCall
 from tensor_round.contract.digests import DIGESTS
-from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import BackendFailed
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends import Bytes, Round
@@ -40,20 +39,6 @@ def test_a_right_backend_conforms_with_every_published_digest() -> None:
     assert cells == {
         key: {"sha256": published, "matches_published": True} for key, published in DIGESTS.items()
     }
-    backend.close()
-
-
-def test_each_call_is_on_all_patterns_of_its_type() -> None:
-    def watched(call: RoundCall, source: Bytes, target: Bytes) -> str:
-        assert call.is_in_place
-        assert call.input.byte_length == source.size
-        sizes.add((call.input.dtype.name, call.input.element_count))
-        return backend.round(call, source, target)
-
-    sizes: set[tuple[str, int]] = set()
-    backend = Two(watched)
-    report(backend)
-    assert sizes == {(dtype, 1 << BY_NAME[dtype].width) for dtype, _ in DIGESTS}
     backend.close()
 
 

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import numpy as np
 import pytest
 
-from tensor_round.contract.call import RoundCall
-from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import Overloaded, TensorTooLarge
-from tensor_round.contract.layout import Layout
-from tensor_round.contract.rounding import Rounding
-from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.content.sources import Progress
 from tensor_round_service.engine.job import ENOUGH_BYTES, FIRST_BYTES, Job, admit
 from tensor_round_service.engine.memory import Memory
-from tensor_round_service.engine.overlap import Overlap
 
 KIB, MIB = 1 << 10, 1 << 20
 BUDGET = 32 * MIB
@@ -38,19 +33,6 @@ class Watch:
 @pytest.fixture
 def memory() -> Memory:
     return Memory(lambda nbytes: np.empty(nbytes, np.uint8), BUDGET)
-
-
-def test_a_new_job_has_nothing(memory: Memory) -> None:
-    job = Job(memory)
-    assert (memory.in_use, job.other_bytes()) == (0, 0)
-    assert (job.executed_by, job.labels) == ("", ("", ""))
-    assert (job.receive_seconds, job.queue_seconds, job.execute_seconds) == (0.0, 0.0, 0.0)
-    assert (job.call, job.observer, job.overlap) == (None, None, None)
-    assert job.is_sent is False
-    job.reserve_rest()
-    assert memory.in_use == 0
-    job.end(reusable=True)
-    assert memory.in_use == 0
 
 
 @pytest.mark.parametrize(
@@ -167,8 +149,9 @@ def test_an_end_is_observed_once_after_the_memory_is_free(memory: Memory) -> Non
     job, watch = Job(memory), Watch(memory)
     job.reserve(MIB)
     job.observer = watch
-    for _ in range(2):
-        job.end(reusable=True)
+    for is_sent in (True, False):
+        job.end(reusable=True, is_sent=is_sent)
+        assert job.is_sent is is_sent
     assert watch.ended == [(job, 0)]
     assert job.observer is None
 
@@ -177,23 +160,12 @@ def test_after_the_end_a_job_takes_part_in_nothing(memory: Memory) -> None:
     job, other = Job(memory), Job(memory)
     job.reserve(3)
     other.reserve(5)
-    backend = NumpyBackend(1)
-    call = RoundCall.packed_output(Rounding.TIES_TO_EVEN, Layout.of(BY_NAME["float32"], (1,)))
-    job.overlap = Overlap(backend, call, np.zeros(4, np.uint8), job.other_bytes)
-    job.end(reusable=True)
-    assert job.overlap is None
-    assert job.other_bytes() == memory.in_use == 5
-    job.end(reusable=True)
-    assert memory.in_use == 5
-    backend.close()
-
-
-def test_a_job_knows_whether_its_response_was_sent(memory: Memory) -> None:
-    job = Job(memory)
-    job.end(reusable=True, is_sent=True)
-    assert job.is_sent is True
-    job.end(reusable=True)
-    assert job.is_sent is False
+    overlap: Any = object()
+    job.overlap = overlap
+    for _ in range(2):
+        job.end(reusable=True)
+        assert job.overlap is None
+        assert job.other_bytes() == memory.in_use == 5
 
 
 CONTENT = bytes(range(251)) * 600

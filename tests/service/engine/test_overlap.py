@@ -22,6 +22,8 @@ COUNT = MIN_BYTES // 4
 PIECE = 512 * KIB
 #: Of three pieces and one element.
 SIZE = 3 * PIECE + 4
+#: Bytes up to which no device is waited for.
+ANY = NumpyBackend.inline_bytes
 
 
 def call(input: Layout, output: Layout | None = None) -> RoundCall:
@@ -38,31 +40,27 @@ def layout(
 
 
 @pytest.mark.parametrize(
-    ("asked", "suited"),
+    ("asked", "suited", "inline_bytes"),
     [
-        pytest.param(call(layout()), True, id="large"),
-        pytest.param(call(layout(shape=(COUNT - 1,))), False, id="small"),
-        pytest.param(call(layout(shape=(2, COUNT), strides=(1, 2))), True, id="columns"),
-        pytest.param(call(layout("int32")), False, id="integers"),
-        pytest.param(call(layout(byte_length=MIN_BYTES + 4)), False, id="padded"),
+        pytest.param(call(layout()), True, MIN_BYTES, id="large"),
+        pytest.param(call(layout()), False, MIN_BYTES - 1, id="waits-for-a-device"),
+        pytest.param(call(layout(shape=(COUNT - 1,))), False, ANY, id="small"),
+        pytest.param(call(layout(shape=(2, COUNT), strides=(1, 2))), True, ANY, id="columns"),
+        pytest.param(call(layout("int32")), False, ANY, id="integers"),
+        pytest.param(call(layout(byte_length=MIN_BYTES + 4)), False, ANY, id="padded"),
         pytest.param(
             call(layout(shape=(2, COUNT), strides=(1, 2)), layout(shape=(2, COUNT))),
-            *(False,),
+            *(False, ANY),
             id="moved",
         ),
     ],
 )
-def test_overlap_suits_large_contiguous_calls(asked: RoundCall, suited: bool) -> None:
-    backend = NumpyBackend()
-    assert is_worthwhile(backend, asked) is suited
-    backend.close()
-
-
-@pytest.mark.parametrize(("limit", "suited"), [(MIN_BYTES, True), (MIN_BYTES - 1, False)])
-def test_overlap_does_not_suit_calls_that_wait_for_a_device(limit: int, suited: bool) -> None:
+def test_overlap_suits_large_contiguous_calls(
+    asked: RoundCall, suited: bool, inline_bytes: int
+) -> None:
     backend = NumpyBackend(1)
-    backend.inline_bytes = limit
-    assert is_worthwhile(backend, call(layout())) is suited
+    backend.inline_bytes = inline_bytes
+    assert is_worthwhile(backend, asked) is suited
     backend.close()
 
 
@@ -105,11 +103,6 @@ def test_a_piece_is_rounded_once_its_last_byte_is_there(progress: Progress) -> N
     assert progress.backend.sizes == [PIECE] * 3
     overlap.progress(0)
     assert progress.rounded() == 3 * PIECE
-
-
-def test_one_piece_is_rounded_after_a_read_however_much_is_there(progress: Progress) -> None:
-    progress.overlap.progress(0)
-    assert progress.rounded() == PIECE
 
 
 def test_it_rests_while_others_have_more_than_a_mebibyte(progress: Progress) -> None:
