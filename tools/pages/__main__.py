@@ -28,6 +28,7 @@ spec:
 #: By the file: from its present text to the one that it should have.
 MADE: dict[str, Callable[[str], str]] = {
     "docs/sdk.md": sdk.page,
+    "docs/http.md": sdk.http_page,
     "docs/settings.md": lambda _: settings.page(),
     "docs/specifications.md": lambda _: specifications.page(),
     "docs/published-suites.md": lambda _: suites.page(),

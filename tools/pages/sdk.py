@@ -1,10 +1,10 @@
-"""The reference in docs/sdk.md, from the docstrings."""
+"""The reference in docs/sdk.md and the codes in docs/http.md, from the docstrings."""
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import tensor_round as tr
@@ -15,49 +15,53 @@ from tensor_round.contract.operators.registry import DIALECTS, MODULES
 BEGIN, END = "<!-- reference: begin -->\n", "<!-- reference: end -->\n"
 
 OPERATORS = tuple(dialect.object for dialect in DIALECTS.values())
-#: Each dialect's descriptor, and then its parts.
-DESCRIPTORS = tuple(
-    kind
-    for module in MODULES
-    for kind in dict.fromkeys(
-        [module.DIALECT.descriptor, *(getattr(module, name) for name in module.__all__)]
-    )
-    if kind not in OPERATORS
-)
-_WITHOUT_STATUS = (errors.RequestRefused, errors.UnknownRefusal)
 COMPARED = (tr.Differences, conformance.Comparison)
 FUNCTIONS = (tr.compare, tr.from_onnx, tr.from_openvino, tr.from_dxdispatch)
 
 
 def page(current: str) -> str:
-    """The page with the reference anew; what stands around it is written by hand."""
+    """docs/sdk.md with the reference anew; the text around it is written by hand."""
+    return _between_marks(current, reference())
+
+
+def http_page(current: str) -> str:
+    """docs/http.md, likewise with the table of codes."""
+    return _between_marks(current, codes())
+
+
+def _between_marks(current: str, made: str) -> str:
     before, rest = current.split(BEGIN)
     after = rest.split(END)[1]
-    return before + BEGIN + reference() + END + after
+    return before + BEGIN + made + END + after
 
 
 def reference() -> str:
     """The whole reference, as Markdown."""
     parts = [_described("###", "Client", tr.Client)]
-    parts += [_described("####", f"Client.{name}", member) for name, member in _members(tr.Client)]
-    parts += [_described("###", "AsyncClient", tr.AsyncClient)]
-    parts += [
-        "### Operator classes\n\n| operator | meaning |\n|---|---|\n" + _rows(OPERATORS, whole=True)
+    calls = [(f"Client.{name}", member) for name, member in _members(tr.Client)]
+    parts += [_described("####", name, call) for name, call in calls if _takes_arguments(call)]
+    short = [
+        f"| `{name}()` | {_prose(call)} |\n" for name, call in calls if not _takes_arguments(call)
     ]
+    parts += ["| call | meaning |\n|---|---|\n" + "".join(short)]
+    parts += [f"### AsyncClient\n\n{_prose(tr.AsyncClient)}\n"]
+    parts += ["### Operator classes\n\n| operator | meaning |\n|---|---|\n" + _operators()]
     parts += [_described("###", "RoundOperator.descriptor", tr.RoundOperator.descriptor)]
-    parts += [
-        "### Descriptor classes\n\n| descriptor | meaning |\n|---|---|\n" + _rows(DESCRIPTORS)
-    ]
+    parts += ["### Descriptor classes\n\n| dialect | classes |\n|---|---|\n" + _descriptors()]
     parts += [f"### Output\n\n{_prose(tr.Output)}\n"]
     parts += ["| member | meaning |\n|---|---|\n" + _output()]
     parts += [f"### {kind.__name__}\n\n{_prose(kind)}\n" for kind in COMPARED]
     parts += [_described("###", function.__name__, function) for function in FUNCTIONS]
-    parts += ["### Errors\n\n| error | status | what it means |\n|---|---|---|\n" + _errors()]
+    parts += ["### Errors\n\n| error | meaning |\n|---|---|\n" + _errors()]
     return "\n".join(parts)
 
 
 def _members(kind: type) -> list[tuple[str, Callable[..., Any]]]:
     return [(name, member) for name, member in vars(kind).items() if not name.startswith("_")]
+
+
+def _takes_arguments(method: Callable[..., Any]) -> bool:
+    return len(_signature(method).parameters) > 0
 
 
 def _described(level: str, name: str, thing: Callable[..., Any]) -> str:
@@ -77,13 +81,20 @@ def _signature(thing: Callable[..., Any]) -> inspect.Signature:
     )
 
 
-def _rows(kinds: Sequence[type], *, whole: bool = False) -> str:
-    """A row for each class: the call, and the docstring's first line or all of it."""
+def _operators() -> str:
+    return "".join(
+        f"| `{kind.__name__}{_signature(kind)}` | {' '.join(_prose(kind).split())} |\n"
+        for kind in OPERATORS
+    )
+
+
+def _descriptors() -> str:
+    """A row for each dialect: the descriptor, and then its parts."""
     rows = []
-    for kind in kinds:
-        first, *further = filter(None, _prose(kind).splitlines())
-        text = " ".join([first, *further] if whole else [first])
-        rows.append(f"| `{kind.__name__}{_signature(kind)}` | {text} |\n")
+    for module in MODULES:
+        own = [module.DIALECT.descriptor, *(getattr(module, name) for name in module.__all__)]
+        kinds = (kind.__name__ for kind in dict.fromkeys(own) if kind not in OPERATORS)
+        rows.append(f"| `{module.DIALECT.name}` | `{'`, `'.join(kinds)}` |\n")
     return "".join(rows)
 
 
@@ -93,19 +104,22 @@ def _output() -> str:
 
 
 def _errors() -> str:
+    """The errors without a code, which :func:`codes` has."""
     kinds = [thing for thing in vars(errors).values() if isinstance(thing, type)]
-    exported = {thing for name in tr.__all__ if isinstance(thing := getattr(tr, name), type)}
-    rows = [kind for kind in kinds if issubclass(kind, Exception) and kind in exported]
+    rows = [kind for kind in kinds if issubclass(kind, tr.TensorRoundError)]
     return "".join(
-        f"| `{kind.__name__}` | {_status(kind)} | {_prose(kind).splitlines()[0]} |\n"
+        f"| `{kind.__name__}` | {_prose(kind).splitlines()[0]} |\n"
         for kind in rows
+        if kind not in errors.REFUSALS.values()
     )
 
 
-def _status(kind: type[Exception]) -> str:
-    """Its own; the classes above all have none, and one has the response's."""
-    is_one = issubclass(kind, errors.RequestRefused) and kind not in _WITHOUT_STATUS
-    return str(kind.status) if is_one else ""
+def codes() -> str:
+    """A row for each code, by status."""
+    return "| status | code | meaning |\n|---|---|---|\n" + "".join(
+        f"| {kind.status} | `{code}` | {_prose(kind)} |\n"
+        for code, kind in sorted(errors.REFUSALS.items(), key=lambda item: item[1].status)
+    )
 
 
 def _prose(thing: object) -> str:

@@ -46,11 +46,11 @@ Progress = bool | ProgressCallback
 class Comparison:
     """The rule that rounds ``a`` to ``b``, exactly or with the fewest differences.
 
-    ``rounding`` is the nearest direction; None if the nearest rule is a formula without one.
-    ``models`` are the models of misbehaviour in the rule. ``also`` are equally simple rules with
-    as many differences. ``operators`` are the dialects' operators with this direction, as
-    text. ``different`` elements of ``b`` differ from the rule's results; ``classes`` counts them.
-    ``names`` are what the sentence calls ``a`` and ``b``.
+    ``rounding`` is the nearest direction, None for a formula without one. ``models`` are the models
+    of misbehaviour in the rule, ``also`` equally simple rules with as many differences,
+    ``operators`` the dialects' operators with this direction, as text. ``different`` counts the
+    elements of ``b`` that differ from the rule's results, ``classes`` lists them by class.
+    ``names`` are the names of ``a`` and ``b`` in the sentence.
     """
 
     dtype: str
@@ -146,16 +146,12 @@ def compare(a: Any, b: object = None, *, progress: Progress = False) -> Differen
 
     With ``a`` alone: the differences of the rounding directions and dialects' operators on it.
 
-    ``a`` and ``b`` are arrays as for :meth:`Client.round`, of the same shape and dtype. Elements
-    are compared by their bits, masked ones included. Arrays are read in small blocks, so a mapped
-    file may be larger than memory. No service is needed.
-
-    ``progress`` is True for a bar on stderr for each pass, or a function that is called with the
-    bytes done and in total.
+    Arrays and ``progress`` are as for :meth:`Client.round`; ``b`` has the shape and dtype of
+    ``a``. Elements are compared by their bits, masked ones included. A mapped file may be larger
+    than memory. No service is needed.
 
     Raises :class:`InvalidDescriptor` for a dtype or rank that no operator accepts, and
-    :class:`InvalidArgument` for a value that is not an array, or arrays of different shape or
-    dtype.
+    :class:`InvalidArgument` for arrays of different shape or dtype.
     """
     first = read_array(a, "a")
     shape = first.array.shape

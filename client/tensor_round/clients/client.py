@@ -88,30 +88,28 @@ A = TypeVar("A")
 class Client(BaseClient):
     """Rounds arrays through a service; threads may share it.
 
-    ``url`` is ``http://``, ``https://``, ``unix://`` with a socket's path, or ``local:`` for the
-    service's engine in this process. It defaults to the environment variable TENSOR_ROUND_URL, and
-    without it to http://127.0.0.1:8000; ``api_key`` defaults to TENSOR_ROUND_API_KEY.
+    ``url`` is ``http://``, ``https://``, ``unix://`` with a socket's path, or ``local:``. It
+    defaults to the environment variable TENSOR_ROUND_URL, then to http://127.0.0.1:8000.
+    ``api_key``, sent as a bearer token, defaults to TENSOR_ROUND_API_KEY. ``headers`` are added to
+    every request.
 
     ``verify`` selects the trusted certificates: True for the system's, a file, a folder or an
-    ``ssl.SSLContext``; False turns verification off. ``cert`` is the client's own certificate: a
-    file, or a pair with its key.
+    ``ssl.SSLContext``; False trusts all. ``cert`` is the client's certificate: a file, or a pair
+    with its key.
 
     ``timeout`` limits a whole call in seconds, tiles and retries included; None means no limit.
-    ``retries`` is the number of times that a request (each tile is one) is sent again after a
-    connection error, a response cut short, or a busy service (408, 429, 502, 503, 504; its
-    Retry-After is respected). After a first answer, the client waits for a service that refuses
-    connections, or whose gateway answers 500, 502, 503 or 504, for as long as ``timeout`` allows,
-    unless ``retries`` is 0. ``connections`` limits the connections, and so the tiles that
-    are sent at once. Arrays of more than ``tile_bytes`` bytes are cut into tiles.
+    ``retries`` limits how often a request (each tile is one) is sent again after a connection
+    error, a response cut short, 408, 429, 502, 503 or 504; it respects Retry-After. Once the
+    service has answered, the client retries until ``timeout`` while connections are refused or a
+    gateway answers 500, 502, 503 or 504, unless ``retries`` is 0.
 
-    ``digest`` verifies every payload end to end by SHA-256 (RFC 9530). ``headers`` are added to
-    every request. ``transport`` is an ``httpx2.BaseTransport`` to use in place of the client's
-    own, for a proxy, say. It is closed with the client; ``verify``, ``cert`` and ``connections``
-    have no effect on it.
+    ``connections`` limits the tiles that are sent at once; arrays over ``tile_bytes`` bytes are cut
+    into tiles. ``digest`` verifies payloads end to end by SHA-256 (RFC 9530). ``transport``, an
+    ``httpx2.BaseTransport``, replaces ``verify``, ``cert`` and ``connections``, and is closed with
+    the client.
 
-    In a forked child the client opens new connections. A copied or unpickled client is a
-    new client with the same settings; a pickle contains the API key. A client with a
-    ``transport`` can be neither copied nor pickled.
+    A copy has the same settings and new connections, as has a forked child. A pickle contains the
+    API key. A client with a ``transport`` can be neither copied nor pickled.
     """
 
     @names_options
@@ -136,30 +134,26 @@ class Client(BaseClient):
     ) -> A:
         """Round every element of ``x``; returns an array of the same type, dtype and shape.
 
-        ``x`` is a NumPy array, a torch tensor, a CuPy array, a pandas Series or DataFrame of one
-        dtype, a polars Series, an array of xarray, a list, a tuple or a number, or an object that
-        exports ``__array_interface__``, the buffer protocol or CPU DLPack. A masked array keeps its
-        mask, a Series its index and name, an array of xarray its coordinates. A dask array stays
-        lazy: its blocks are rounded when they are computed.
-        A GPU array is rounded in GPU memory if the service is on the same host and has CUDA shared
-        memory enabled. Otherwise it is copied through host memory, and the client logs that once.
+        ``x`` is a NumPy, torch, CuPy, pandas, polars, xarray or dask array, a list, a tuple or a
+        number, or exports ``__array_interface__``, the buffer protocol or CPU DLPack. A GPU array
+        is rounded in GPU memory if the service is on the same host and has CUDA shared memory
+        enabled; otherwise the client copies it, and logs that once.
 
-        ``operator`` is an operator object, or one word: an IEEE 754 rounding direction
-        (``ties_to_even``, the default, ``ties_to_away``, ``toward_zero``, ``toward_positive`` or
-        ``toward_negative``), or a dialect with its operator's attributes, such as ``onnx:13`` or
-        ``directml:TOWARD_INFINITY``. ``rounding`` is a direction too; give one of the two.
+        ``operator`` is an object, or one word: a direction of IEEE 754 (``ties_to_even``, the
+        default, ``ties_to_away``, ``toward_zero``, ``toward_positive``, ``toward_negative``), or a
+        dialect with its attributes, such as ``onnx:13``. ``rounding`` is a direction too; give one
+        of the two.
 
-        ``out``, of the same shape and dtype, is filled and returned; it may be ``x``. After an
-        error each element of an ``out`` that is ``x`` has its old or its new value, so the call
-        can be repeated. The content of any other ``out`` is then undefined.
+        ``out``, of the same shape and dtype, is filled and returned. It may be ``x``: after an
+        error its elements then have their old or new values, so you can repeat the call. Any other
+        ``out`` is then undefined.
 
-        ``progress`` is True for a bar on stderr, or a function that is called with the bytes done
-        and the bytes in total. ``decimals`` must be 0: rounding is to integers.
+        ``progress`` is True for a bar on stderr, or a function of the bytes done and in total.
+        ``decimals`` must be 0.
 
-        Raises :class:`InvalidDescriptor` for a tensor that the operator does not accept, before
-        anything is sent; :class:`InvalidArgument`, :class:`ConnectionFailed`,
-        :class:`DeadlineExceeded`, :class:`ProtocolViolation`, and the other subclasses of
-        :class:`RequestRefused`.
+        Raises :class:`InvalidArgument`, and :class:`InvalidDescriptor` for a tensor that the
+        operator does not accept, before anything is sent; :class:`ConnectionFailed`,
+        :class:`DeadlineExceeded`, :class:`ProtocolViolation` and :class:`RequestRefused`.
         """
         by = as_operator(operator, rounding, decimals)
         if "dask" in sys.modules:
@@ -174,13 +168,8 @@ class Client(BaseClient):
     def compare(self, x: object, *, progress: bool | ProgressCallback = False) -> Differences:
         """Show where the dialects' operators, and the rounding directions, differ on ``x``.
 
-        ``x`` is an array in host memory, as for :meth:`round`; masked elements count too. The
-        result has the number of differing elements, and the first of them, for each pair of
-        directions and class of elements. Arrays over ``tile_bytes`` are sent in tiles.
-        ``progress`` is as in :meth:`round`. :func:`tensor_round.compare` does the same without a
-        service, and can also explain the difference of two arrays.
-
-        Raises the errors of :meth:`round`.
+        ``x``, in host memory, ``progress`` and the errors are as for :meth:`round`. Masked elements
+        count too. ``tensor_round.compare`` needs no service, and can explain a second array.
         """
         return run(self._session.compare(x, progress))
 
@@ -194,23 +183,20 @@ class Client(BaseClient):
     ) -> Output:
         """Execute an operator descriptor, with the layouts that it states.
 
-        ``descriptor`` is a model of any dialect, such as :class:`OnnxDescriptor`, a mapping of the
-        same fields, or JSON text. ``data`` is the input's buffer as bytes, or an array of its dtype
-        and shape. An array with the input's strides is sent without a copy, the bytes between its
-        elements included; any other is copied into the stated layout.
+        ``descriptor`` is an object such as :class:`OnnxDescriptor`, a mapping of the same fields,
+        or JSON text. ``data`` is the input's buffer as bytes, or an array of its dtype and shape.
+        An array with the input's strides is sent without a copy, the bytes between its elements
+        included; any other is copied into the stated layout.
 
         ``out`` is a writable buffer of the output's length, or an array of its dtype and shape;
         the memory between an array's elements is not changed. ``out`` may be the input's memory if
-        both layouts have the same strides and length. Any other overlap is refused, as in
-        DirectML. Its state after an error is as for :meth:`round`. A refused call changes nothing.
+        both layouts have the same strides and length; any other overlap is an error.
 
-        A tensor over ``tile_bytes`` is sent in tiles if input and output have the same layout
-        without gaps. Any other tensor is sent whole, and must be within the service's limit.
-        ``progress`` is as in :meth:`round`.
+        A tensor over ``tile_bytes`` is sent in tiles if both layouts are the same, without gaps;
+        any other must be within the service's limit.
 
-        Raises :class:`InvalidDescriptor`, :class:`MalformedJSON`,
-        :class:`PayloadSizeMismatch` and :class:`InvalidArgument` before anything is sent, and the
-        errors of :meth:`round`.
+        Raises :class:`MalformedJSON`, :class:`PayloadSizeMismatch` and the errors of :meth:`round`.
+        ``progress``, and ``out`` after an error, are as for :meth:`round`.
         """
         return run(self._session.execute(descriptor, data, out, progress))
 
@@ -219,7 +205,7 @@ class Client(BaseClient):
         return run(self._session.document("/operators"))
 
     def conformance(self) -> dict[str, Any]:
-        """The digests of the service's results for all patterns, by backend, as JSON values."""
+        """The digests of the results for all patterns, by backend, as JSON values."""
         return run(self._session.document("/conformance"))
 
     def ready(self) -> bool:
@@ -245,8 +231,8 @@ class Client(BaseClient):
 class AsyncClient(BaseClient):
     """:class:`~tensor_round.Client` for asyncio: the same arguments, and the same calls, awaited.
 
-    ``transport`` is an ``httpx2.AsyncBaseTransport``; ``httpx2.ASGITransport`` calls an ASGI
-    application in this process. A client belongs to one event loop.
+    It belongs to one event loop. ``transport`` is an ``httpx2.AsyncBaseTransport``, such as
+    ``httpx2.ASGITransport``.
     """
 
     @names_options
@@ -296,7 +282,7 @@ class AsyncClient(BaseClient):
         return await self._session.document("/operators")
 
     async def conformance(self) -> dict[str, Any]:
-        """The digests of the service's results for all patterns, by backend, as JSON values."""
+        """The digests of the results for all patterns, by backend, as JSON values."""
         return await self._session.document("/conformance")
 
     async def ready(self) -> bool:

@@ -243,7 +243,7 @@ class UnsupportedEncoding(RequestRefused):
 
 
 class InvalidDescriptor(RequestRefused):
-    """The descriptor or its data breaks rules; ``faults`` lists each broken rule with its path."""
+    """The descriptor or its data breaks rules, each listed with its path."""
 
     status = 422
     code = "invalid_descriptor"

@@ -106,9 +106,14 @@ def test_values_beside_calls_on_the_page_of_the_sdk_are_right(service: Service) 
             assert f"# {client.round(x, rounding)}" in page
 
 
-def test_every_error_is_in_the_table_of_the_sdk() -> None:
-    page = (ROOT / "docs/sdk.md").read_text()
+def test_every_error_is_in_the_table_of_the_sdk_or_of_the_codes() -> None:
+    sdk, http = ((ROOT / page).read_text() for page in ("docs/sdk.md", "docs/http.md"))
     kinds = [getattr(tr, name) for name in tr.__all__]
     errors = [k for k in kinds if isinstance(k, type) and issubclass(k, BaseException)]
     assert len(errors) >= 25
-    assert [k.__name__ for k in errors if f"\n| `{k.__name__}` | " not in page] == []
+    for kind in errors:
+        if code := getattr(kind, "code", ""):
+            assert kind.__name__.lower() == code.replace("_", ""), "as the page of the SDK says"
+            assert f"\n| {kind.status} | `{code}` | " in http
+        else:
+            assert f"\n| `{kind.__name__}` | " in sdk

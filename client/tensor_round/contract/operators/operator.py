@@ -120,11 +120,10 @@ class RoundOperator(abc.ABC):
     def descriptor(
         self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
     ) -> OperatorDescriptor:
-        """The descriptor of the operator on a packed tensor, or on the tensor that it states.
+        """The descriptor of the operator on a packed tensor, or on the one that it was read with.
 
-        ``dtype`` is a canonical name, or a NumPy dtype in either byte order. Raises
-        :class:`InvalidDescriptor` for a tensor that the operator does not accept, and
-        :class:`InvalidArgument` if neither the arguments nor the operator state the tensor.
+        ``dtype`` is a canonical name or a NumPy dtype. Raises :class:`InvalidDescriptor` for a
+        tensor that the operator does not accept, and :class:`InvalidArgument` without a tensor.
         """
 
     def flat_shape(self, count: int) -> tuple[int, ...]:

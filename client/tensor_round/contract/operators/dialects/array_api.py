@@ -70,9 +70,9 @@ class ArrayAPIDescriptor(OperatorDescriptor):
 
 @dataclass(frozen=True, slots=True)
 class ArrayAPIRound(RoundOperator):
-    """The Array API's ``round`` (ties to even), ``trunc``, ``ceil`` or ``floor``.
+    """The Array API's rounding, on float32, float64 and integers.
 
-    They accept float32, float64 and integers.
+    ``op`` is ``round`` (ties to even), ``trunc``, ``ceil`` or ``floor``.
     """
 
     _paths: ClassVar[Mapping[str, str]] = {"op": "op"}

@@ -321,11 +321,9 @@ def _disagreements(
 class DirectMLRound(RoundOperator):
     """DirectML's ELEMENT_WISE_ROUND, on float32 and float16.
 
-    ``rounding_mode`` is ``HALVES_TO_NEAREST_EVEN``, ``TOWARD_ZERO`` or
-    ``TOWARD_INFINITY`` (nearest, halves away from zero), with or without
-    ``DML_ROUNDING_MODE_``, or the C integer. ``feature_level`` decides the rank: exactly 4 at
-    ``2_1``, 1 to 8 from ``3_0`` on. ``tensors`` are the InputTensor and the OutputTensor of
-    DxDispatch's JSON.
+    ``rounding_mode`` is ``HALVES_TO_NEAREST_EVEN``, ``TOWARD_ZERO`` or ``TOWARD_INFINITY``
+    (nearest, halves away from zero), with or without ``DML_ROUNDING_MODE_``, or the C integer.
+    ``tensors`` are the two of DxDispatch's JSON.
     """
 
     _paths: ClassVar[Mapping[str, str]] = {

@@ -101,10 +101,9 @@ class IEEE754Descriptor(OperatorDescriptor):
 
 @dataclass(frozen=True, slots=True)
 class IEEE754Round(RoundOperator):
-    """roundToIntegral of IEEE 754-2019, on every dtype.
+    """IEEE 754-2019's roundToIntegral, on every dtype.
 
-    ``rounding`` is a :class:`Rounding` or its name: ``ties_to_even``, ``ties_to_away``,
-    ``toward_zero``, ``toward_positive`` or ``toward_negative``.
+    ``rounding`` is a :class:`Rounding` or its name.
     """
 
     _paths: ClassVar[Mapping[str, str]] = {"rounding": "rounding"}

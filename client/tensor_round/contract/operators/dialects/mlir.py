@@ -57,7 +57,7 @@ class MLIRDescriptor(OperatorDescriptor):
 
 @dataclass(frozen=True, slots=True)
 class MLIRRound(RoundOperator):
-    """MLIR's ``math.roundeven``, ``math.round`` and the directed three, on floats.
+    """MLIR's rounding, on floats.
 
     ``op`` is ``math.roundeven``, ``math.round`` (ties away from zero), ``math.trunc``,
     ``math.ceil`` or ``math.floor``.

@@ -126,10 +126,7 @@ class OnnxDescriptor(OperatorDescriptor):
 
 @dataclass(frozen=True, slots=True)
 class OnnxRound(RoundOperator):
-    """ONNX Round: ties to even, on the float types of the opset.
-
-    ``domain`` is the default domain, by either of its names.
-    """
+    """ONNX Round: ties to even, on the opset's floats; ``domain`` is the default domain."""
 
     _paths: ClassVar[Mapping[str, str]] = {"opset_version": "opset_version", "domain": "domain"}
 

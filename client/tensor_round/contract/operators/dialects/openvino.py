@@ -105,7 +105,7 @@ class OpenVINODescriptor(OperatorDescriptor):
 class OpenVINORound(RoundOperator):
     """OpenVINO Round-5; ``mode`` is ``half_to_even`` or ``half_away_from_zero``.
 
-    ``dtype`` and ``shape`` are those that a layer of an IR states for its tensor.
+    ``dtype`` and ``shape`` are the tensor of a layer in an IR.
     """
 
     _paths: ClassVar[Mapping[str, str]] = {"mode": "mode"}

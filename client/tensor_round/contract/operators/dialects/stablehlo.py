@@ -98,9 +98,9 @@ class StableHLODescriptor(OperatorDescriptor):
 
 @dataclass(frozen=True, slots=True)
 class StableHLORound(RoundOperator):
-    """StableHLO's rounding, on floats: ``round_nearest_even`` or ``round_nearest_afz``.
+    """StableHLO's rounding, on floats.
 
-    ``op`` may have the prefix ``stablehlo.``; ``afz`` is ties away from zero.
+    ``op`` is ``round_nearest_even`` or ``round_nearest_afz`` (ties away from zero).
     """
 
     _paths: ClassVar[Mapping[str, str]] = {"op": "op"}

@@ -35,15 +35,12 @@ def from_dxdispatch(
 ) -> DirectMLRound:
     """Read the operator and the tensors in DxDispatch's JSON.
 
-    ``document`` is the JSON, as text or parsed, or the path of its file (a ``str`` without
-    ``{`` and ``[`` is a path). It is an operator (``type`` and ``desc``), or a model whose
-    ``dispatchables`` have one rounding operator; ``name`` chooses one of several. Comments,
-    trailing commas, and ``Type`` and ``Desc`` are accepted, as DxDispatch accepts them.
-    The text has 16 MiB at most, and 65,536 objects and arrays.
+    ``document`` is an operator (``type`` and ``desc``), or a model with ``dispatchables``: JSON
+    text, the parsed object, or the path of a file (a ``str`` without ``{`` and ``[``). ``name``
+    chooses one of several operators. Comments, trailing commas, ``Type`` and ``Desc`` are accepted,
+    as by DxDispatch; 16 MiB and 65,536 objects and arrays at most.
 
-    The returned operator's ``.descriptor()`` has both tensors as the JSON states them;
-    ``.descriptor(dtype, shape)`` is for another, packed tensor. Raises
-    :class:`InvalidDescriptor` for an operator or tensor that breaks a rule,
+    Raises :class:`InvalidDescriptor` for an operator or tensor that breaks a rule,
     :class:`MalformedJSON`, and :class:`InvalidArgument` for a file that cannot be read.
     """
     parsed = parsed_document(document)

@@ -19,16 +19,14 @@ DEFAULT_DOMAINS = ("", "ai.onnx")
 def from_onnx(node: Any, opset: Any = None, *, name: str | None = None) -> OnnxRound:
     """Read the operator of an ONNX node, or of a model with one Round.
 
-    ``node`` is an ``onnx.NodeProto`` or an object with its fields, and ``opset`` its model's
-    version of the default domain, as an integer or as ``model.opset_import[0]``. Or it is a model,
-    which states the opset itself: an ``onnx.ModelProto``, the bytes of one, the path of its file,
-    or ONNX's text (a ``str`` with ``=>`` is text, any other a path). Only bytes, paths and text
-    need the onnx package. ``name`` chooses one of several Rounds, by the node's name or that of
-    its output.
+    ``node`` is an ``onnx.NodeProto`` or an object with its fields; ``opset`` is then the version of
+    the default domain, as an integer or as ``model.opset_import[0]``. Or ``node`` is a model: an
+    ``onnx.ModelProto``, its bytes, ONNX's text (a ``str`` with ``=>``), or the path of a file; all
+    but the first need the onnx package. ``name`` chooses one of several Rounds, by the name of
+    the node or its output.
 
-    No tensor is stated, so the returned operator's ``.descriptor(dtype, shape)`` needs both
-    arguments. Raises :class:`InvalidDescriptor` for anything but ONNX's Round of that opset, and
-    :class:`InvalidArgument` for a node without an opset and for what cannot be read.
+    Raises :class:`InvalidDescriptor` for anything but ONNX's Round of that opset, and
+    :class:`InvalidArgument` for a node without an opset and for an unreadable model.
     """
     if isinstance(node, str | bytes | os.PathLike):
         node = _read(node)

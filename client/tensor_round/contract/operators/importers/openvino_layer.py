@@ -40,15 +40,12 @@ def from_openvino(
 ) -> OpenVINORound:
     """Read the operator and the tensor of a Round in an OpenVINO IR.
 
-    ``layer`` is a ``<layer>`` element, or a model (``<net>``) with one Round; ``name`` chooses one
-    of several. It is XML as text or bytes, an element of ``xml.etree``, or the path of a file (a
-    ``str`` without ``<`` is a path). A layer's ``version`` is opset5 by default. The returned
-    operator's ``.descriptor()`` has the precision and the dimensions of the ports; give it
-    ``dtype`` or ``shape`` where they state none, or a dynamic dimension.
+    ``layer`` is a ``<layer>`` or a model (``<net>``): XML as text or bytes, an element of
+    ``xml.etree``, or the path of a file (a ``str`` without ``<``). ``name`` chooses one of several
+    Rounds. If a port has no type or shape, or a dynamic one, pass it to ``.descriptor()``.
 
     Raises :class:`InvalidDescriptor` for anything but a valid Round-5, and for XML with a
-    document type declaration or of more than 64 MiB; and :class:`InvalidArgument` for a file that
-    cannot be read.
+    document type declaration or over 64 MiB; :class:`InvalidArgument` for an unreadable file.
     """
     root = _parsed(layer)
     if root.tag == "net":
