@@ -1,27 +1,14 @@
-"""A service of both transports, and whoever calls it by either."""
+"""Whoever calls the service, by either transport."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from support.services.fronts import Front
-from support.services.server import Service, started
+from support.services.server import Service
 from support.v2.callers import Caller
 from support.v2.grpc_caller import GrpcCaller
 
 UNPROXIED = pytest.mark.not_behind("nginx", reason="it takes HTTP/1.1 alone")
-
-
-@pytest.fixture(scope="session")
-def service(front: Front) -> Iterator[Service]:
-    """The session's service with both transports."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Service, "launch", staticmethod(started))
-        running = front("--max-tensor-bytes", "320MiB")
-    with running:
-        yield running
 
 
 @pytest.fixture(

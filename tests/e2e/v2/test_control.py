@@ -1,20 +1,23 @@
-"""All requests besides inference: what each says, and what it says no to."""
+"""All requests besides inference: what each says, what it says no to, and its path over HTTP."""
 
 from __future__ import annotations
 
+import gzip
 import time
 from typing import Any
 
 import pytest
 
 from support.cases.descriptors import CASES
-from support.http.inference_form import document, tensor
+from support.http.inference_form import document, error_of, tensor
+from support.services.server import Service
 from support.v2.callers import Caller
+from support.v2.grpc_caller import GrpcCaller
 
 MODELS = {cases.model.name: cases.model for cases in CASES.values()}
 VERSIONS = {name: list(model.versions) for name, model in MODELS.items()}
 ALL = [(model, version) for model, versions in VERSIONS.items() for version in versions]
-DIRECTML = "directml_element_wise_round"
+INDEX = [{"name": name, "version": version, "state": "READY"} for name, version in ALL]
 
 
 def test_server(caller: Caller) -> None:
@@ -60,32 +63,27 @@ def test_every_version(caller: Caller, model: str, version: str) -> None:
     "wrong", [{"name": "none"}, {"name": "\x01\n"}, {"name": "round", "version": "2"}]
 )
 def test_unknown_model_is_not_ready(caller: Caller, wrong: dict[str, str]) -> None:
+    """Over gRPC that is no error, which clients would raise: Triton has it so, too."""
     outcome = caller.ask("ModelReady", **wrong)
-    assert outcome.status in (200, 404)
+    assert outcome.status == (200 if isinstance(caller, GrpcCaller) else 404)
     assert not outcome.is_ready
 
 
-def test_config_lists_the_modes(caller: Caller) -> None:
-    config = caller.ask("ModelConfig", name=DIRECTML).head
-    modes = config["parameters"]["rounding_mode"]["string_value"]
-    assert set(modes.split(",")) == {"HALVES_TO_NEAREST_EVEN", "TOWARD_ZERO", "TOWARD_INFINITY"}
-    assert "mode" not in caller.ask("ModelConfig", name="onnx_round").head["parameters"]
-
-
-def statistics(caller: Caller, model: str, version: str = "") -> Any:
+def statistics(caller: Caller, model: str, version: str) -> Any:
     told = caller.ask("ModelStatistics", name=model, version=version).head
     (entry,) = told["model_stats"]
     return entry
 
 
 def test_statistics(caller: Caller) -> None:
-    before = statistics(caller, "openvino_round")
+    before, other = (statistics(caller, "onnx_round", version) for version in ("11", "22"))
     request = document(tensor("FP32", [2], data=[0.5, 1.5]))
     wrong = document(tensor("FP33", [2], data=[0.5, 1.5]))
     began = time.time_ns() // 1_000_000
     for sent in (request, request, wrong):
-        caller.infer(sent, model="openvino_round")
-    after = statistics(caller, "openvino_round")
+        caller.infer(sent, model="onnx_round", version="11")
+    after = statistics(caller, "onnx_round", "11")
+    assert statistics(caller, "onnx_round", "22") == other
     assert after["inference_count"] == after["execution_count"] == before["inference_count"] + 2
     assert began <= after["last_inference"] <= time.time_ns() // 1_000_000
     for name, more in (
@@ -104,13 +102,11 @@ def test_all_statistics(caller: Caller) -> None:
     assert [(entry["name"], entry["version"]) for entry in entries] == ALL
     entries = caller.ask("ModelStatistics", name="onnx_round").head["model_stats"]
     assert [entry["version"] for entry in entries] == ["11", "22"]
-    assert statistics(caller, "onnx_round", "11")["version"] == "11"
 
 
 def test_the_repository(caller: Caller) -> None:
-    index = [{"name": name, "version": version, "state": "READY"} for name, version in ALL]
-    assert caller.ask("RepositoryIndex").head == index
-    assert caller.ask("RepositoryIndex", ready=True).head == index
+    assert caller.ask("RepositoryIndex").head == INDEX
+    assert caller.ask("RepositoryIndex", ready=True).head == INDEX
     assert caller.ask("RepositoryModelLoad", model_name="round").head == {}
 
 
@@ -157,3 +153,81 @@ def test_refusals(
     outcome = caller.ask(what, **members)
     assert outcome.status == status, outcome.error
     assert says in outcome.error
+
+
+@pytest.mark.parametrize(
+    ("path", "members"),
+    [
+        *[(path, {"name", "version", "extensions"}) for path in ("/v2/", "/v2?a=b")],
+        *[
+            (f"/v2/models/round{version}/ready", {"name": "round", "ready": True})
+            for version in ("", "/versions/1")
+        ],
+    ],
+)
+def test_paths_over_http(service: Service, path: str, members: Any) -> None:
+    reply = service.get(path)
+    assert reply.status == 200, reply.content
+    assert reply.headers["Content-Type"] == "application/json"
+    assert reply.headers["X-Request-ID"]
+    assert (reply.json() if isinstance(members, dict) else set(reply.json())) == members
+
+
+@pytest.mark.parametrize("body", [None, b"", b"{}", b'{"ready":false}', gzip.compress(b"{}")])
+def test_bodies_of_a_control_request(service: Service, body: bytes | None) -> None:
+    headers = {"Content-Encoding": "gzip"} if body and body[:1] != b"{" else {}
+    reply = service.request("POST", "/v2/repository/index", body, headers)
+    assert reply.json() == INDEX
+
+
+#: Method, path, body; status, and what the error says.
+REFUSED_PATHS: list[tuple[str, str, bytes | None, int, str]] = [
+    ("GET", "/v2/nowhere", None, 404, "nothing at this path"),
+    ("GET", "/v2//", None, 404, "nothing"),
+    ("GET", "/v2/health", None, 404, "nothing"),
+    ("GET", "/v2/models", None, 404, "POST /v2/repository/index lists the models"),
+    ("GET", "/v2/models/", None, 404, "POST /v2/repository/index lists the models"),
+    ("GET", "/v2/models/round/nowhere", None, 404, "nothing"),
+    ("POST", "/v2/models/round/infer/", b"", 404, "nothing"),
+    ("POST", "/v2", b"", 405, "GET"),
+    ("POST", "/v2/health/live", b"", 405, "GET"),
+    ("POST", "/v2/models/round", b"", 405, "GET"),
+    ("GET", "/v2/models/round/infer", None, 405, "POST"),
+    ("PUT", "/v2/models/round/infer", b"", 405, "POST"),
+    ("DELETE", "/v2/models/onnx_round/versions/11/infer", None, 405, "POST"),
+    ("GET", "/v2/repository/index", None, 405, "POST"),
+    ("PATCH", "/v2/systemsharedmemory/status", None, 405, "GET"),
+    ("POST", "/v2/repository/index", b"{", 400, "not JSON"),
+    ("POST", "/v2/repository/index", b"[]", 400, "object"),
+    ("POST", "/v2/repository/index", b'{"ready":1}', 400, "ready: must be true or false"),
+    ("POST", "/v2/repository/index", b'{"a":1,"a":2}', 400, "twice"),
+    ("POST", "/v2/repository/index", b" " * (64 << 10) + b"{}", 413, "65536"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "says"),
+    REFUSED_PATHS,
+    ids=[f"{case[0]} {case[1]} {(case[2] or b'')[:9]!r}" for case in REFUSED_PATHS],
+)
+def test_refused_paths(
+    service: Service, method: str, path: str, body: bytes | None, status: int, says: str
+) -> None:
+    reply = service.request(method, path, body)
+    assert reply.status == status, reply.content
+    assert says in error_of(reply)
+    if status == 405:
+        assert says in reply.headers["Allow"]
+
+
+def test_only_v2_is_the_protocols(service: Service) -> None:
+    for path in ("/v2x", "/v3", "/V2"):
+        reply = service.get(path)
+        assert (reply.status, reply.headers["Content-Type"]) == (404, "application/problem+json")
+
+
+@pytest.mark.not_behind("nginx", reason="it refuses such a path by itself")
+def test_a_nul_in_a_path_is_no_model(service: Service) -> None:
+    reply = service.get("/v2/models/%00/ready")
+    assert reply.status == 404
+    assert "no model" in error_of(reply)

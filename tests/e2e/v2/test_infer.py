@@ -50,9 +50,6 @@ def test_zero_bytes_of_a_vast_shape(caller: Caller) -> None:
 
 NUMBERS: dict[str, tuple[Any, Any]] = {
     "FP32": ([0.5, 1.5, -0.25, 2.6], [0, 2, -0.0, 3]),
-    "FP64": ([0.5, 1e300, -0.25], [0, 1e300, -0.0]),
-    "INT64": ([-(2**63), 2**63 - 1], [-(2**63), 2**63 - 1]),
-    "UINT16": ([0, 2**16 - 1], [0, 2**16 - 1]),
     "UINT64": ([0, 2**53 + 1, 2**64 - 1], [0, 2**53 + 1, 2**64 - 1]),
 }
 
@@ -99,13 +96,6 @@ def test_three_halves_to_directml(caller: Caller) -> None:
     request = document(binary("FP16", [1, 1, 1, 3], 6))
     outcome = caller.infer(request, x.tobytes(), DIRECTML, "2_1")
     assert outcome.payload == np.rint(x).tobytes()
-
-
-@pytest.mark.parametrize(("model", "version"), [("onnx_round", "22"), (DIRECTML, "6_4")])
-def test_the_newest_version_is_the_default(caller: Caller, model: str, version: str) -> None:
-    for asked in ("", version):
-        outcome = caller.infer(document(OF_X), X.tobytes(), model, asked)
-        assert (outcome.head["model_version"], outcome.payload) == (version, EVEN.tobytes())
 
 
 @pytest.mark.parametrize("name", ["input-0", "INPUT__0", "Y", ""])

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from support.cases.descriptors import CASES as DIALECTS
 from support.http.inference_form import (
     DIRECTML,
     EVEN,
@@ -39,6 +38,7 @@ def to(*outputs: dict[str, Any]) -> dict[str, Any]:
 
 FLOAT8 = of(datatype="UINT8", data=[1], parameters={"dtype": "float8"})
 F64, F32 = {"dtype": "float64"}, {**INLINE, "parameters": {"dtype": "float32"}}
+DOWN = {"rounding": "toward_negative"}
 CLASSES = {"name": "Y", "parameters": {"classification": 1}}
 # By model: what is sent, and what the error says.
 REFUSED: dict[str, dict[str, tuple[dict[str, Any], str]]] = {
@@ -49,15 +49,14 @@ REFUSED: dict[str, dict[str, tuple[dict[str, Any], str]]] = {
         "shape-negative": (of(shape=[-2]), "at least 0"),
         "rank-33": (of(shape=[1] * 33), "32 dimensions"),
         "datatype": (of(datatype="FP8"), 'inputs.0.datatype: got "FP8"; model'),
-        "datatype-case": (of(datatype="fp32"), 'got "fp32"'),
         "bool": (of(datatype="BOOL", data=[True, False]), 'got "BOOL"'),
         "dtype-unknown": (FLOAT8, "float8_e4m3fn"),
         "dtype-of-another": (of(parameters=FP8), "float32"),
         "two-dtypes": (document(F32, parameters=F64), "differs between the request and the input"),
         "timeout": (with_(timeout="1"), "parameters.timeout"),
         "rounding": (with_(rounding="up"), 'got "up"; did you mean toward_positive? ieee754'),
-        "rounding-number": (with_(rounding=0), "parameters.rounding"),
-        "rounding-bool": (with_(rounding=True), "parameters.rounding"),
+        "mode-of-the-input": (of(parameters=DOWN), "belongs to the parameters of the request"),
+        "mode-of-the-output": (to({"name": "Y", "parameters": DOWN}), "parameters of the request"),
         "other-output": (
             to({"name": "Z"}),
             'outputs.0.name: the output of model round is Y, got "Z"',
@@ -67,33 +66,25 @@ REFUSED: dict[str, dict[str, tuple[dict[str, Any], str]]] = {
         "classes": (to(CLASSES), "is not supported"),
     },
     "onnx_round": {
-        "another-word": (of(datatype="FLOAT"), 'got "FLOAT"; model onnx_round version 22 takes'),
+        "mode-of-none": (with_(op="ceil"), "parameters.op: model onnx_round has no modes"),
         "fp8-to-onnx": (OF_FP8, "got UINT8 with the parameter dtype float8_e5m2"),
     },
-    "openvino_round": {"case": (with_(mode="HALF_TO_EVEN"), "half_to_even")},
+    "openvino_round": {"another-mode": (with_(**DOWN), "rounding: model openvino_round has mode")},
     DIRECTML: {
-        "two-inputs-to-directml": ({"inputs": [INLINE] * 2}, "exactly one, InputTensor"),
-        "rank-0-to-directml": (of(shape=[], data=1), "1 to 8 dimensions, got 0"),
         "directml-mode": (with_(rounding_mode=3), "parameters.rounding_mode: got 3; directml"),
-        "directml-float-mode": (with_(rounding_mode=1.0), "parameters.rounding_mode"),
     },
 }
 #: The model, and its version behind an at sign; with the bytes that follow and the status.
 OTHERWISE: dict[str, tuple[str, dict[str, Any], str, bytes | None, int]] = {
     "short": ("round", GOOD, "40 bytes", PAYLOAD[:-1], 400),
     "long": ("round", GOOD, "40 bytes", PAYLOAD + b"x", 400),
-    "nothing-follows": ("round", GOOD, "40 bytes", b"", 400),
     "overflowing": ("round", document(binary("FP32", [1 << 32, 1 << 32], 0)), "bytes", b"", 400),
     "unknown-model": ("torch_round", document(INLINE), 'no model "torch_round"', None, 404),
     "unknown-version": ("round@2", document(INLINE), "it has 1", None, 404),
-    "onnx-version": ("onnx_round@12", document(INLINE), "it has 11, 22", None, 404),
     "memory": (
         *("round", document(tensor("FP32", [10], parameters=REGION))),
         "without --shared-memory-prefix (TENSOR_ROUND_SHARED_MEMORY_PREFIX)",
         *(None, 501),
-    ),
-    "memory-of-another-size": (
-        *("round", document(tensor("FP32", [1], parameters=REGION)), "PREFIX", None, 501),
     ),
     "memory-out": ("round", to({"name": "Y", "parameters": REGION}), "PREFIX", None, 501),
 }
@@ -113,30 +104,3 @@ def test_refusals(caller: Caller, case: tuple[str, dict[str, Any], str, bytes | 
     assert says in outcome.error
     assert len(outcome.error) < 400
     assert caller.infer(GOOD, PAYLOAD).payload == EVEN.tobytes()
-
-
-MODELS = {cases.model.name: cases.model.mode_parameter for cases in DIALECTS.values()}
-MODES = {
-    cases.model.mode_parameter: next(iter(cases.modes))
-    for cases in DIALECTS.values()
-    if cases.model.mode_parameter is not None
-}
-
-
-@pytest.mark.parametrize(
-    ("model", "name"),
-    [(model, mode) for model, own in MODELS.items() for mode in MODES if mode != own],
-)
-def test_another_models_mode_is_not_ignored(caller: Caller, model: str, name: str) -> None:
-    outcome = caller.infer(with_(**{name: MODES[name]}), model=model)
-    assert outcome.status == 400
-    assert f"parameters.{name}: model {model}" in outcome.error
-
-
-@pytest.mark.parametrize("place", ["inputs", "outputs"])
-def test_a_mode_in_the_wrong_place_is_not_ignored(caller: Caller, place: str) -> None:
-    request = document({**INLINE}, outputs=[{"name": "Y"}])
-    request[place][0]["parameters"] = {"rounding": "toward_zero"}
-    outcome = caller.infer(request)
-    assert outcome.status == 400
-    assert "parameters of the request" in outcome.error

@@ -41,13 +41,6 @@ def test_versions_that_are_no_numbers_are_in_the_metadata_alone(client: Client) 
         assert [*config.version_policy.specific.versions] == versions
 
 
-def test_a_model_that_is_not_there_is_not_ready(client: Client) -> None:
-    """An answer, not an error, which clients would raise: Triton has it so, too."""
-    for wrong in ({"name": "none"}, {"name": "round", "version": "2"}):
-        answer = client.call("ModelReady", made("ModelReadyRequest", **wrong))
-        assert answer.read("ModelReadyResponse").ready is False
-
-
 def test_unknown_method_or_message_has_its_status(client: Client) -> None:
     assert client.call("NoMethod", b"").status == 12
     assert client.call("/no.Service/Method", b"").status == 12

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 from tritonclient.utils import InferenceServerException
@@ -14,18 +13,16 @@ from tritonclient.utils import InferenceServerException
 from support.http.inference_form import AWAY, DIRECTML, EVEN, ZERO, X
 from support.services.server import Service
 from support.v2.tritonclients import OverHttp
+from tensor_round.contract.dtypes import BY_NAME
 from tensor_round_service.oip.models import MODELS
 from tensor_round_verify.patterns import samples
-from tensor_round_verify.reference import FLOATS, INTEGER_WIDTHS, is_nan, rounded
+from tensor_round_verify.reference import INTEGER_WIDTHS, is_nan, rounded
 
 pytestmark = pytest.mark.not_behind("unix", reason="tritonclient calls TCP ports alone")
 Act = Callable[[Any], Any]
 Ask = Callable[[Act], Any]
-NUMPY: dict[str, Any] = {
-    **{name: np.dtype(name) for name in ("float16", "float32", "float64", *INTEGER_WIDTHS)},
-    "bfloat16": np.dtype(ml_dtypes.bfloat16),
-}
-FP8 = ("float8_e4m3fn", "float8_e5m2")
+#: Those whose elements travel as UINT8.
+FP8 = [name for name, row in BY_NAME.items() if row.oip is None]
 
 
 def asked(
@@ -54,12 +51,12 @@ def asked(
     return y
 
 
-@pytest.mark.parametrize("dtype", [*NUMPY, *FP8])
+@pytest.mark.parametrize("dtype", BY_NAME)
 def test_every_dtype_to_the_bit(ask: Ask, kind: OverHttp, dtype: str) -> None:
-    """But for what JSON cannot say of a NaN. FP8 travels as UINT8."""
+    """But for what JSON cannot say of a NaN."""
     patterns = samples(dtype, random_count=1 << 12)
     own = {"dtype": dtype} if dtype in FP8 else {}
-    x = patterns.view(NUMPY.get(dtype, patterns.dtype))
+    x = patterns if own else patterns.view(BY_NAME[dtype].numpy)
     found = asked(ask, kind, x, rounding="toward_positive", **own).view(patterns.dtype)
     expected = rounded(patterns, dtype, "toward_positive")
     if kind.form and dtype not in (*FP8, *INTEGER_WIDTHS):
@@ -87,9 +84,7 @@ def test_every_length_and_compression(
 @pytest.mark.parametrize(
     ("model", "version", "parameters", "expected"),
     [
-        ("onnx_round", "11", {}, EVEN),
         ("openvino_round", "", {"mode": "half_away_from_zero"}, AWAY),
-        (DIRECTML, "3_0", {"rounding_mode": "TOWARD_INFINITY"}, AWAY),
         (DIRECTML, "5_2", {"rounding_mode": 1}, ZERO),
     ],
 )
@@ -135,7 +130,6 @@ def test_many_calls_without_a_pause(kind: OverHttp, client: Any) -> None:
     ("model", "x", "status", "says"),
     [
         ("torch_round", X, 404, 'no model "torch_round"'),
-        ("onnx_round", X.astype("i4"), 400, "got INT32; model onnx_round version 22 takes FP16"),
         ("round", np.array([b"a"], object), 400, 'got "BYTES"'),
         ("round", np.array([True]), 400, 'got "BOOL"'),
     ],
@@ -147,10 +141,6 @@ def test_errors_a_user_can_read(
         asked(ask, kind, x, model)
     assert kind.status(caught.value) == status
     assert says in str(caught.value.message())
-
-
-def test_every_float_is_tried() -> None:
-    assert set(FLOATS) <= {*NUMPY, *FP8}
 
 
 def test_health(ask: Ask) -> None:
@@ -179,17 +169,6 @@ def test_descriptions(ask: Ask, kind: OverHttp) -> None:
     for model in (None, "round"):
         settings = told(lambda c, m=model: c.get_trace_settings(m))
         assert settings["trace_level"] == ["OFF"]
-
-
-def test_statistics_count_each_version(ask: Ask, kind: OverHttp) -> None:
-    def counted(version: str) -> Any:
-        told = kind.plain(ask(lambda c: c.get_inference_statistics("onnx_round", version)))
-        (entry,) = told["model_stats"]
-        return entry["inference_count"]
-
-    before = counted("11"), counted("22")
-    ask(lambda c: c.infer("onnx_round", [kind.given(X)], "11"))
-    assert (counted("11"), counted("22")) == (before[0] + 1, before[1])
 
 
 def test_a_model_can_be_loaded(ask: Ask) -> None:
