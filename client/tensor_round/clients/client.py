@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack
 
 from ..contract.errors import InvalidArgument
@@ -13,9 +12,9 @@ from ..contract.operators.operator import RoundOperator, as_operator
 from ..contract.progress import ProgressCallback
 from ..contract.rounding import Rounding, RoundingName
 from ..transport.address import LOCAL, Address
-from ..transport.blocking import BLOCKING
+from ..transport.blocking import Threads
 from ..transport.concurrency import run
-from ..transport.http import Connection, HTTPTransport, Transport, Waits
+from ..transport.http import Connection, HTTPTransport, Transport
 from ..transport.tls import tls_context
 from .options import Arguments, Options, headers_from, names_options
 from .session import Session
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
     from ..contract.differences.document import Differences
     from ..contract.operators.registry import OperatorWord
+    from ..transport.concurrency import Concurrency
     from .execution import AnyDescriptor
     from .tensors import Output
 
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 class BaseClient:
     """What both clients have: their arguments and their session. Copies are new clients."""
 
-    def __init__(self, arguments: Arguments, waits: Waits) -> None:
+    def __init__(self, arguments: Arguments, concurrency: Concurrency) -> None:
         """Make the session; nothing is connected yet."""
-        transport = _transport(arguments, waits)
+        transport = _transport(arguments, concurrency)
         self._arguments = arguments
         make_session = Session
         if "opentelemetry.trace" in sys.modules:
             from .tracing import TracedSession as make_session
-        self._session = make_session(transport, waits.concurrency, arguments)
+        self._session = make_session(transport, concurrency, arguments)
 
     def __repr__(self) -> str:
         state = "closed" if self._session.is_closed else "open"
@@ -59,7 +59,7 @@ class BaseClient:
         return partial(make, **options), (self._arguments.url,)
 
 
-def _transport(arguments: Arguments, waits: Waits) -> Transport:
+def _transport(arguments: Arguments, concurrency: Concurrency) -> Transport:
     """The caller's transport, the engine's, or the client's own."""
     options, address = arguments.options, Address.parse(arguments.url)
     common = headers_from(options["api_key"], options["headers"])
@@ -69,15 +69,13 @@ def _transport(arguments: Arguments, waits: Waits) -> Transport:
         # Imported only here: the import of httpx2 takes as long as NumPy's.
         from ..transport.httpx2_transport import Httpx2Transport
 
-        return Httpx2Transport(arguments.transport, address, common, is_async=waits.is_async)
+        return Httpx2Transport(arguments.transport, address, common, is_async=concurrency.is_async)
     if address.scheme == LOCAL:
         from ..transport.local_transport import LocalTransport
 
-        return LocalTransport(is_async=waits.is_async)
+        return LocalTransport(is_async=concurrency.is_async)
     tls = tls_context(options["verify"], options["cert"]) if address.scheme == "https" else None
-    pool = waits.make_pool(
-        lambda: Connection(address, tls, waits.open_stream), options["connections"]
-    )
+    pool = concurrency.pool(lambda: Connection(address, tls, concurrency), options["connections"])
     return HTTPTransport(address, common, pool)
 
 
@@ -120,7 +118,7 @@ class Client(BaseClient):
         transport: httpx2.BaseTransport | None = None,
         **options: Unpack[Options],
     ) -> None:
-        super().__init__(Arguments.of(url, transport, options), BLOCKING)
+        super().__init__(Arguments.of(url, transport, options), Threads())
 
     def round(
         self,
@@ -219,12 +217,7 @@ class Client(BaseClient):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 
@@ -243,9 +236,9 @@ class AsyncClient(BaseClient):
         transport: httpx2.AsyncBaseTransport | None = None,
         **options: Unpack[Options],
     ) -> None:
-        from ..transport.asynchronous import ASYNCHRONOUS  # imports asyncio, which is slow
+        from ..transport.asynchronous import Tasks  # imports asyncio, which is slow
 
-        super().__init__(Arguments.of(url, transport, options), ASYNCHRONOUS)
+        super().__init__(Arguments.of(url, transport, options), Tasks())
 
     async def round(
         self,
@@ -296,10 +289,5 @@ class AsyncClient(BaseClient):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.close()

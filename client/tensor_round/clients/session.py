@@ -35,7 +35,7 @@ from ..contract.operators.operator import PreparedDescriptor, RoundOperator
 from ..contract.progress import ProgressCallback, counted
 from ..contract.quoting import shown
 from ..transport.address import Address
-from ..transport.concurrency import Concurrency, Deadline, Work
+from ..transport.concurrency import Deadline, Work
 from ..transport.exchange import (
     Request,
     ResponseReader,
@@ -50,6 +50,7 @@ from .options import Arguments
 
 if TYPE_CHECKING:
     from ..contract.differences.document import Differences
+    from ..transport.concurrency import Concurrency
     from .execution import AnyDescriptor
     from .tensors import Output
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ..contract.errors import RequestRefused, TensorRoundError
 from ..contract.version import __version__
 from ..transport.address import LOCAL, Address
-from ..transport.concurrency import Concurrency, Deadline
+from ..transport.concurrency import Deadline
 from ..transport.exchange import Request
 from ..transport.http import Transport
 from .options import Arguments
@@ -21,6 +21,8 @@ from .session import MakeReader, Session
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
+
+    from ..transport.concurrency import Concurrency
 
 T = TypeVar("T")
 

@@ -1,9 +1,7 @@
 """The transport of requests and responses. Each layer uses the next ones only.
 
-``factory``           makes the transport for a client's URL and options
 ``httpx2_transport``  an adapter for any transport of httpx2
 ``local_transport``   the service's engine in this process, without a network
-``several``           the transport of several addresses, which a ``balancer`` chooses from
 ``blocking``, ``asynchronous``  parallel work, pools of connections, and streams of bytes: in
                       threads and on sockets, or in tasks of asyncio
 ``http``              the interface of a transport, and the client's own: HTTP/1.1 on streams

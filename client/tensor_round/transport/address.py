@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import socket
 import threading
-from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
@@ -104,31 +103,24 @@ def resolve_host(address: Address) -> Future[list[SocketAddress]]:
     """At least one address of a host; OSError, or ValueError for an invalid host name."""
     found: Future[list[SocketAddress]] = Future()
     found.set_running_or_notify_cancel()
+
+    def resolve() -> None:
+        try:
+            found.set_result(_resolved(address))
+        except Exception as error:  # any: the future raises it in the waiting thread
+            found.set_exception(error)
+
     try:
         # An IP address needs no name server, and no thread.
-        found.set_result(_resolve(address, socket.AI_NUMERICHOST))
+        found.set_result(_resolved(address, socket.AI_NUMERICHOST))
     except (OSError, ValueError):
-        _in_a_thread(lambda: _resolve(address), found)
+        try:
+            threading.Thread(target=resolve, name="tensor-round-resolver", daemon=True).start()
+        except RuntimeError as error:
+            found.set_exception(OSError(f"no thread for name resolution can be started: {error}"))
     return found
 
 
-def _resolve(address: Address, flags: int = 0) -> list[SocketAddress]:
+def _resolved(address: Address, flags: int = 0) -> list[SocketAddress]:
     found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=flags)
     return [(family, sockaddr) for family, _, _, _, sockaddr in found]
-
-
-def _in_a_thread(
-    work: Callable[[], list[SocketAddress]], found: Future[list[SocketAddress]]
-) -> None:
-    def run() -> None:
-        try:
-            result = work()
-        except Exception as error:  # any: the future raises it in the waiting thread
-            found.set_exception(error)
-        else:
-            found.set_result(result)
-
-    try:
-        threading.Thread(target=run, name="tensor-round-resolver", daemon=True).start()
-    except RuntimeError as error:
-        found.set_exception(OSError(f"no thread for name resolution can be started: {error}"))

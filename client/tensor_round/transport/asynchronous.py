@@ -4,53 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar, cast
+from typing import Self, TypeVar, cast
 
 from ..contract.errors import DeadlineExceeded, InvalidArgument
 from .address import Address, resolve_host
-from .concurrency import C, Deadline, Task, Work
-from .http import Waits, coalesce
+from .concurrency import Deadline, Task, Work
+from .http import Connection, coalesce
 
 T = TypeVar("T")
-
-
-class Tasks:
-    """Runs in the caller's asyncio event loop."""
-
-    async def within(self, deadline: Deadline, work: Task[T]) -> T:
-        """The result of the work, which is cancelled at the deadline."""
-        try:
-            async with asyncio.timeout(deadline.remaining()):
-                return await work()
-        except TimeoutError as error:
-            deadline.remaining()
-            raise DeadlineExceeded("the call was not over in time") from error
-
-    async def sleep(self, seconds: float, deadline: Deadline) -> None:
-        """Wait for this many seconds."""
-        await asyncio.sleep(seconds)
-
-    async def compute(self, work: Callable[[], T]) -> T:
-        """The result of the work, done in a thread."""
-        return await asyncio.to_thread(work)
-
-    async def for_each(
-        self, work: Work[T], items: Iterator[T], workers: int, deadline: Deadline
-    ) -> None:
-        """Work on the items in tasks, which end before this returns."""
-
-        async def loop() -> None:
-            for item in items:
-                await work(item)
-
-        try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(workers):
-                    group.create_task(loop())
-        except BaseExceptionGroup as errors:
-            raise errors.exceptions[0] from None
 
 
 #: Bytes of one write. asyncio before 3.12 copies the part of a write that it cannot send at once.
@@ -61,94 +23,50 @@ _COALESCE_BYTES = 128 << 10
 _BUFFER_BYTES = 64 << 10
 
 
-class AsyncPool(Generic[C]):
+class AsyncPool:
     """At most ``size`` connections, made by ``make``, for the tasks of one event loop.
 
     Connections belong to their loop. In another loop (a forked child's, or the next
-    ``asyncio.run``) the pool is empty again.
+    ``asyncio.run``) the pool is full of new ones.
     """
 
-    def __init__(self, make: Callable[[], C], size: int) -> None:
+    def __init__(self, make: Callable[[], Connection], size: int) -> None:
         self._make = make
         self._size = size
         self._closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._made = 0
-        self._idle: list[C] = []
-        self._waiting: deque[asyncio.Future[C]] = deque()
 
-    async def acquire(self, deadline: Deadline) -> C:
+    async def acquire(self, deadline: Deadline) -> Connection:
         """Wait for a connection for the caller alone; the caller's timeout applies."""
         if self._closed:
             raise InvalidArgument("the client is closed")
-        loop = self._enter()
-        if self._idle:
-            return self._idle.pop()
-        if self._made < self._size:
-            self._made += 1
-            return self._make()
-        waiter: asyncio.Future[C] = loop.create_future()
-        self._waiting.append(waiter)
-        try:
-            return await waiter
-        except asyncio.CancelledError:
-            # A connection may have been assigned before the cancellation was delivered.
-            if waiter.done() and not waiter.cancelled():
-                self.release(waiter.result())
-            raise
+        self._enter()
+        await self._free.acquire()
+        return self._idle.pop()
 
-    def release(self, connection: C) -> None:
+    def release(self, connection: Connection) -> None:
         """Return a connection; the task that has waited longest gets it."""
-        while self._waiting:
-            waiter = self._waiting.popleft()
-            if not waiter.done():
-                waiter.set_result(connection)
-                return
         if self._closed:
             connection.close()
-        else:
-            self._idle.append(connection)
+        self._idle.append(connection)
+        self._free.release()
 
     async def close(self) -> None:
         """Close idle connections now, and the others when they are released."""
         self._enter()
         self._closed = True
-        while self._idle:
-            self._idle.pop().close()
+        for connection in self._idle:
+            connection.close()
         # The loop closes sockets in its next iteration, which may be its last.
         await asyncio.sleep(0)
 
-    def _enter(self) -> asyncio.AbstractEventLoop:
-        """The running loop; drops the connections of another loop."""
+    def _enter(self) -> None:
+        """In another loop than before, drop the connections of that one."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
-            self._loop, self._made, self._idle, self._waiting = loop, 0, [], deque()
-        return loop
-
-
-async def open_stream(
-    address: Address, tls: ssl.SSLContext | None, deadline: Deadline
-) -> AsyncStream:
-    """Connect to the first of the host's addresses that accepts the connection."""
-    loop = asyncio.get_running_loop()
-    if address.uds is not None:
-        _, stream = await loop.create_unix_connection(AsyncStream, address.uds)
-        return stream
-    name = address.host if tls is not None else None
-    failure = OSError("the host has no address")
-    # Not loop.getaddrinfo: closing the loop would wait for its thread.
-    for _, (host, port, *_) in await asyncio.wrap_future(resolve_host(address)):
-        try:
-            _, stream = await loop.create_connection(
-                AsyncStream, host, port, ssl=tls, server_hostname=name
-            )
-        except ssl.SSLError:
-            raise
-        except OSError as error:
-            failure = error
-            continue
-        return stream
-    raise failure
+            self._loop = loop
+            self._idle = [self._make() for _ in range(self._size)]
+            self._free = asyncio.Semaphore(self._size)
 
 
 class AsyncStream(asyncio.BufferedProtocol):
@@ -167,6 +85,31 @@ class AsyncStream(asyncio.BufferedProtocol):
         self._receiver: asyncio.Future[None] | None = None
         self._sender: asyncio.Future[None] | None = None
         self._is_write_paused = False
+
+    @classmethod
+    async def connect(
+        cls, address: Address, tls: ssl.SSLContext | None, deadline: Deadline
+    ) -> Self:
+        """Connect to the first of the host's addresses that accepts the connection."""
+        loop = asyncio.get_running_loop()
+        if address.uds is not None:
+            _, stream = await loop.create_unix_connection(cls, address.uds)
+            return stream
+        name = address.host if tls is not None else None
+        failure = OSError("the host has no address")
+        # Not loop.getaddrinfo: closing the loop would wait for its thread.
+        for _, (host, port, *_) in await asyncio.wrap_future(resolve_host(address)):
+            try:
+                _, stream = await loop.create_connection(
+                    cls, host, port, ssl=tls, server_hostname=name
+                )
+            except ssl.SSLError:
+                raise
+            except OSError as error:
+                failure = error
+                continue
+            return stream
+        raise failure
 
     def is_idle(self) -> bool:
         """Whether the stream is open and no received bytes are waiting."""
@@ -275,5 +218,42 @@ def _wake(waiter: asyncio.Future[None] | None) -> None:
         waiter.set_result(None)
 
 
-#: The waits of an asynchronous client.
-ASYNCHRONOUS = Waits(True, Tasks(), open_stream, AsyncPool)
+class Tasks:
+    """Runs in the caller's asyncio event loop."""
+
+    is_async = True
+    pool = AsyncPool
+    stream = AsyncStream
+
+    async def within(self, deadline: Deadline, work: Task[T]) -> T:
+        """The result of the work, which is cancelled at the deadline."""
+        try:
+            async with asyncio.timeout(deadline.remaining()):
+                return await work()
+        except TimeoutError as error:
+            deadline.remaining()
+            raise DeadlineExceeded("the call was not over in time") from error
+
+    async def sleep(self, seconds: float, deadline: Deadline) -> None:
+        """Wait for this many seconds."""
+        await asyncio.sleep(seconds)
+
+    async def compute(self, work: Callable[[], T]) -> T:
+        """The result of the work, done in a thread."""
+        return await asyncio.to_thread(work)
+
+    async def for_each(
+        self, work: Work[T], items: Iterator[T], workers: int, deadline: Deadline
+    ) -> None:
+        """Work on the items in tasks, which end before this returns."""
+
+        async def loop() -> None:
+            for item in items:
+                await work(item)
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(workers):
+                    group.create_task(loop())
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None

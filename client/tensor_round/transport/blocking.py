@@ -13,100 +13,51 @@ import weakref
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextvars import copy_context
-from typing import Any, Generic, TypeVar
+from typing import Any, Self, TypeVar
 
 from ..contract.errors import InvalidArgument
 from .address import Address, SocketAddress, resolve_host
-from .concurrency import LONGEST_WAIT, C, Deadline, Task, Work, run
-from .http import Waits, coalesce
+from .concurrency import LONGEST_WAIT, Deadline, Task, Work, run
+from .http import Connection, coalesce
 
 T = TypeVar("T")
-
-
-class Threads:
-    """Blocks the calling thread, and starts further ones for the tiles of a call."""
-
-    def within(self, deadline: Deadline, work: Task[T]) -> Awaitable[T]:
-        """The result of the work, which checks the deadline at every wait."""
-        return work()
-
-    async def sleep(self, seconds: float, deadline: Deadline) -> None:
-        """Wait for this many seconds, or until the deadline expires."""
-        until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0:
-            deadline.remaining()
-            time.sleep(min(left, LONGEST_WAIT))
-
-    async def compute(self, work: Callable[[], T]) -> T:
-        """The result of the work, done in this thread."""
-        return work()
-
-    async def for_each(
-        self, work: Work[T], items: Iterator[T], workers: int, deadline: Deadline
-    ) -> None:
-        """Work on the items in threads, which end before this returns."""
-        lock = threading.Lock()
-
-        def next_item() -> T:
-            with lock:
-                return next(items)
-
-        def loop() -> None:
-            with contextlib.suppress(StopIteration):
-                while True:
-                    run(work(next_item()))
-
-        with ThreadPoolExecutor(workers, thread_name_prefix="tensor-round") as threads:
-            # Each thread has the caller's context variables, of traces and logs, say.
-            futures = [threads.submit(copy_context().run, loop) for _ in range(workers)]
-            try:
-                done, _ = wait(futures, return_when=FIRST_EXCEPTION)
-                for future in done:
-                    future.result()
-            except BaseException:
-                deadline.expire()
-                raise
 
 
 #: TLS copies anyway; a request up to this size is sent as one record.
 _ONE_RECORD_BYTES = 16 << 10
 
 
-class Pool(Generic[C]):
+class Pool:
     """At most ``size`` connections, made by ``make``; thread-safe.
 
-    The connection released last is acquired first. A forked child's pool is empty: two processes
-    on one connection would receive each other's responses.
+    The connection released last is acquired first. A forked child's pool is full of new ones: two
+    processes on one connection would receive each other's responses.
     """
 
-    def __init__(self, make: Callable[[], C], size: int) -> None:
+    def __init__(self, make: Callable[[], Connection], size: int) -> None:
         self._make = make
         self._size = size
         self._closed = False
-        self._all: list[C] = []
-        self._idle: list[C] = []
-        self._make_lock()
+        self._fill()
         _POOLS.add(self)
 
-    def _make_lock(self) -> None:
+    def _fill(self) -> None:
+        self._all = [self._make() for _ in range(self._size)]
+        self._idle = self._all.copy()
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._waiting = 0
 
-    async def acquire(self, deadline: Deadline) -> C:
+    async def acquire(self, deadline: Deadline) -> Connection:
         """Wait for a connection for the caller alone; raises :class:`DeadlineExceeded`."""
         with self._lock:
-            while True:
-                if self._closed:
-                    raise InvalidArgument("the client is closed")
-                if self._idle:
-                    return self._idle.pop()
-                if len(self._all) < self._size:
-                    self._all.append(self._make())
-                    return self._all[-1]
+            while not (self._idle or self._closed):
                 self._wait(deadline.next_wait())
+            if self._closed:
+                raise InvalidArgument("the client is closed")
+            return self._idle.pop()
 
-    def release(self, connection: C) -> None:
+    def release(self, connection: Connection) -> None:
         """Return a connection to the pool."""
         with self._lock:
             if self._closed:
@@ -135,13 +86,12 @@ class Pool(Generic[C]):
         """In a forked child: close the copies of the parent's sockets, which stay open there."""
         for connection in self._all:
             connection.close()
-        self._all, self._idle = [], []
         # The old lock may be held by a thread that the child does not have.
-        self._make_lock()
+        self._fill()
 
 
 #: A forked child has no other thread of its parent, and no use of its sockets.
-_POOLS: weakref.WeakSet[Pool[Any]] = weakref.WeakSet()
+_POOLS: weakref.WeakSet[Pool] = weakref.WeakSet()
 
 
 def _reset_pools_after_fork() -> None:
@@ -153,32 +103,33 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_reset_pools_after_fork)
 
 
-async def open_stream(
-    address: Address, tls: ssl.SSLContext | None, deadline: Deadline
-) -> BlockingStream:
-    """Connect to the first of the host's addresses that accepts the connection."""
-    sock = _connected(address, deadline)
-    if tls is None:
-        return BlockingStream(sock, is_tls=False)
-    try:
-        # One limit for the whole handshake.
-        sock.settimeout(deadline.remaining())
-        return BlockingStream(tls.wrap_socket(sock, server_hostname=address.host), is_tls=True)
-    except BaseException:
-        sock.close()
-        raise
-
-
 class BlockingStream:
     """Blocks the calling thread, for short waits between which it checks the deadline."""
 
-    def __init__(self, sock: socket.socket, *, is_tls: bool) -> None:
+    def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
-        self._is_tls = is_tls
+        self._is_tls = isinstance(sock, ssl.SSLSocket)
         # Windows has no sendmsg.
-        self._has_sendmsg = not is_tls and hasattr(sock, "sendmsg")
+        self._has_sendmsg = not self._is_tls and hasattr(sock, "sendmsg")
         self._is_readable = _readiness_check(sock)
         self._timeout: float | None = None
+
+    @classmethod
+    async def connect(
+        cls, address: Address, tls: ssl.SSLContext | None, deadline: Deadline
+    ) -> Self:
+        """Connect to the first of the host's addresses that accepts the connection."""
+        if address.uds is not None:
+            return cls(_connected(socket.AF_UNIX, address.uds, address, tls, deadline))
+        failure = OSError("the host has no address")
+        for family, sockaddr in _resolved(address, deadline):
+            try:
+                return cls(_connected(family, sockaddr, address, tls, deadline))
+            except ssl.SSLError:
+                raise
+            except OSError as error:
+                failure = error
+        raise failure
 
     def is_idle(self) -> bool:
         """Whether the stream is open and no received bytes are waiting."""
@@ -245,21 +196,6 @@ def _readiness_check(sock: socket.socket) -> Callable[[], bool]:
     return lambda: bool(poll.poll(0))
 
 
-def _connected(address: Address, deadline: Deadline) -> socket.socket:
-    if address.uds is not None:
-        return _connect(socket.AF_UNIX, address.uds, deadline)
-    failure = OSError("the host has no address")
-    for family, sockaddr in _resolved(address, deadline):
-        try:
-            sock = _connect(family, sockaddr, deadline)
-        except OSError as error:
-            failure = error
-            continue
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return sock
-    raise failure
-
-
 def _resolved(address: Address, deadline: Deadline) -> list[SocketAddress]:
     found = resolve_host(address)
     while True:
@@ -270,16 +206,70 @@ def _resolved(address: Address, deadline: Deadline) -> list[SocketAddress]:
                 return found.result()
 
 
-def _connect(family: int, sockaddr: Any, deadline: Deadline) -> socket.socket:
+def _connected(
+    family: int, sockaddr: Any, address: Address, tls: ssl.SSLContext | None, deadline: Deadline
+) -> socket.socket:
+    """A socket that is connected within the deadline, with TLS if a context is given."""
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.settimeout(deadline.remaining())
         sock.connect(sockaddr)
+        if address.uds is None:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls is None:
+            return sock
+        # One limit for the whole handshake.
+        sock.settimeout(deadline.remaining())
+        return tls.wrap_socket(sock, server_hostname=address.host)
     except BaseException:
         sock.close()
         raise
-    return sock
 
 
-#: The waits of a synchronous client.
-BLOCKING = Waits(False, Threads(), open_stream, Pool)
+class Threads:
+    """Blocks the calling thread, and starts further ones for the tiles of a call."""
+
+    is_async = False
+    pool = Pool
+    stream = BlockingStream
+
+    def within(self, deadline: Deadline, work: Task[T]) -> Awaitable[T]:
+        """The result of the work, which checks the deadline at every wait."""
+        return work()
+
+    async def sleep(self, seconds: float, deadline: Deadline) -> None:
+        """Wait for this many seconds, or until the deadline expires."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            deadline.remaining()
+            time.sleep(min(left, LONGEST_WAIT))
+
+    async def compute(self, work: Callable[[], T]) -> T:
+        """The result of the work, done in this thread."""
+        return work()
+
+    async def for_each(
+        self, work: Work[T], items: Iterator[T], workers: int, deadline: Deadline
+    ) -> None:
+        """Work on the items in threads, which end before this returns."""
+        lock = threading.Lock()
+
+        def next_item() -> T:
+            with lock:
+                return next(items)
+
+        def loop() -> None:
+            with contextlib.suppress(StopIteration):
+                while True:
+                    run(work(next_item()))
+
+        with ThreadPoolExecutor(workers, thread_name_prefix="tensor-round") as threads:
+            # Each thread has the caller's context variables, of traces and logs, say.
+            futures = [threads.submit(copy_context().run, loop) for _ in range(workers)]
+            try:
+                done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+                for future in done:
+                    future.result()
+            except BaseException:
+                deadline.expire()
+                raise

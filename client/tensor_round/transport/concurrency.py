@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from ..contract.errors import DeadlineExceeded
 
@@ -58,33 +58,16 @@ Task = Callable[[], Coroutine[Any, Any, T]]
 #: Work on one of many items.
 Work = Callable[[T], Coroutine[Any, Any, None]]
 
+if TYPE_CHECKING:
+    from .asynchronous import AsyncPool, AsyncStream, Tasks
+    from .blocking import BlockingStream, Pool, Threads
 
-class Closable(Protocol):
-    """What a pool has: a connection, which may be closed at any time."""
-
-    def close(self) -> None:
-        """Close it."""
-
-
-C = TypeVar("C", bound=Closable)
-
-
-class Concurrency(Protocol):
-    """How a client waits, and does several things at once."""
-
-    def within(self, deadline: Deadline, work: Task[T]) -> Awaitable[T]:
-        """The result of the work; raises :class:`DeadlineExceeded`."""
-
-    async def sleep(self, seconds: float, deadline: Deadline) -> None:
-        """Wait for this many seconds."""
-
-    async def compute(self, work: Callable[[], T]) -> T:
-        """The result of CPU-bound work, which must not block the client's other work."""
-
-    async def for_each(
-        self, work: Work[T], items: Iterator[T], workers: int, deadline: Deadline
-    ) -> None:
-        """Work on every item, ``workers`` at a time; the first error cancels the rest."""
+    #: How a client waits, and does several things at once.
+    Concurrency: TypeAlias = Threads | Tasks
+    #: A pool of connections.
+    Connections: TypeAlias = Pool | AsyncPool
+    #: A connected stream; its methods raise OSError when the connection breaks.
+    Stream: TypeAlias = BlockingStream | AsyncStream
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -7,15 +7,19 @@ of the call.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Awaitable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..contract.errors import ConnectionFailed, DeadlineExceeded
 from ..contract.wire import http1
 from .address import Address
-from .concurrency import Concurrency, Deadline
+from .concurrency import Deadline
 from .exchange import Headers, Request, ResponseReader
+
+if TYPE_CHECKING:
+    from .concurrency import Concurrency, Connections, Stream
 
 
 class Response(Protocol):
@@ -54,27 +58,6 @@ class Transport(Protocol):
         """Close every connection."""
 
 
-class Stream(Protocol):
-    """A connected stream to a service. Its methods raise OSError when the connection breaks."""
-
-    def is_idle(self) -> bool:
-        """Whether the stream is open and no received bytes are waiting."""
-
-    async def send(self, parts: list[memoryview], deadline: Deadline) -> bool:
-        """Send the parts; stop when bytes are received. Returns whether everything was sent."""
-
-    async def receive_into(self, memory: memoryview, deadline: Deadline) -> int:
-        """Receive at least one byte; the number of bytes, 0 at the end of the stream."""
-
-    def close(self) -> None:
-        """Close the connection."""
-
-
-#: Connects to an address, with TLS if a context is given; raises OSError, or ValueError for an
-#: invalid host name.
-Opener = Callable[[Address, ssl.SSLContext | None, Deadline], Awaitable[Stream]]
-
-
 def coalesce(parts: list[memoryview], limit: int) -> list[memoryview]:
     """The parts, copied into one if they have at most ``limit`` bytes together."""
     if sum(map(len, parts)) <= limit:
@@ -94,13 +77,15 @@ _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
 class Connection:
     """A connection to one address, opened on first use, and again after it was closed."""
 
-    def __init__(self, address: Address, tls: ssl.SSLContext | None, opener: Opener) -> None:
+    def __init__(
+        self, address: Address, tls: ssl.SSLContext | None, concurrency: Concurrency
+    ) -> None:
         self._address = address
         self._tls = tls
-        self._opener = opener
+        self._concurrency = concurrency
         self._stream: Stream | None = None
         self._deadline = Deadline(None)
-        self._buffer = memoryview(bytearray(_BUFFER_BYTES))
+        self._buffer = memoryview(b"")
         self._body: http1.BodyReader | None = None
         self._is_persistent = False
         #: Whether any byte came in answer to the last request.
@@ -123,6 +108,7 @@ class Connection:
                     raise
         self.close()
         self._stream = await self._open()
+        self._buffer = memoryview(bytearray(_BUFFER_BYTES))
         return await self._attempt(self._stream, head, body)
 
     async def receive_body(self, reader: ResponseReader[Any]) -> None:
@@ -206,7 +192,8 @@ class Connection:
 
     async def _open(self) -> Stream:
         try:
-            return await self._opener(self._address, self._tls, self._deadline)
+            connect = self._concurrency.stream.connect
+            return await connect(self._address, self._tls, self._deadline)
         except (OSError, ValueError) as error:
             where = self._address.uds or self._address.host_header
             if isinstance(error, TimeoutError) and error.errno is None:
@@ -236,28 +223,6 @@ def _advice(error: OSError | ValueError) -> str:
 _CACHED_HEADS = 256
 
 
-class Connections(Protocol):
-    """A pool of connections."""
-
-    async def acquire(self, deadline: Deadline) -> Connection:
-        """A connection for the caller alone."""
-
-    def release(self, connection: Connection) -> None:
-        """Return a connection to the pool."""
-
-    async def close(self) -> None:
-        """Close all connections."""
-
-
-class Waits(NamedTuple):
-    """How a client waits: in threads that block, or in tasks of asyncio."""
-
-    is_async: bool
-    concurrency: Concurrency
-    open_stream: Opener
-    make_pool: Callable[[Callable[[], Connection], int], Connections]
-
-
 class HTTPTransport(Transport):
     """Sends requests to one address over a pool of connections, blocking or asynchronous.
 
@@ -265,9 +230,9 @@ class HTTPTransport(Transport):
     """
 
     def __init__(self, address: Address, common: Headers, pool: Connections) -> None:
-        self._head_start = _head_start_cache(
-            address.prefix.encode(), _lines([(b"Host", address.host_header.encode()), *common])
-        )
+        lines = _lines([(b"Host", address.host_header.encode()), *common])
+        start = partial(_head_start, address.prefix.encode(), lines)
+        self._head_start = lru_cache(maxsize=_CACHED_HEADS)(start)
         self._pool = pool
         self._is_plain = address.scheme == "http" and address.uds is None
         #: Whether a response has come.
@@ -299,41 +264,32 @@ class HTTPTransport(Transport):
         await self._pool.close()
 
 
+@dataclass(slots=True)
 class HTTPResponse:
     """A response, with the connection that its body is received on."""
 
-    __slots__ = ("_connection", "_pool", "fields", "status")
-
-    def __init__(
-        self, status: int, fields: Mapping[str, str], connection: Connection, pool: Connections
-    ) -> None:
-        self.status = status
-        self.fields = fields
-        self._connection = connection
-        self._pool = pool
+    status: int
+    fields: Mapping[str, str]
+    connection: Connection
+    pool: Connections
 
     def receive(self, reader: ResponseReader[Any], deadline: Deadline) -> Awaitable[None]:
         """Receive the body into the reader's buffers; the request's deadline applies."""
-        return self._connection.receive_body(reader)
+        return self.connection.receive_body(reader)
 
     async def close(self) -> None:
         """Release the connection; close it unless the response was read to its end."""
-        if not self._connection.is_reusable:
-            self._connection.close()
-        self._pool.release(self._connection)
+        if not self.connection.is_reusable:
+            self.connection.close()
+        self.pool.release(self.connection)
 
 
-def _head_start_cache(
-    prefix: bytes, common: bytes
-) -> Callable[[str, str, tuple[tuple[bytes, bytes], ...]], bytes]:
-    """A cached function that writes the fixed part of a request head; one for each client."""
-
-    @lru_cache(maxsize=_CACHED_HEADS)
-    def head_start(method: str, path: str, fixed: tuple[tuple[bytes, bytes], ...]) -> bytes:
-        request_line = b"%s %s%s HTTP/1.1\r\n" % (method.encode(), prefix, path.encode())
-        return b"".join((request_line, common, _lines(fixed)))
-
-    return head_start
+def _head_start(
+    prefix: bytes, common: bytes, method: str, path: str, fixed: tuple[tuple[bytes, bytes], ...]
+) -> bytes:
+    """The part of a request head that similar requests have in common."""
+    request_line = b"%s %s%s HTTP/1.1\r\n" % (method.encode(), prefix, path.encode())
+    return b"".join((request_line, common, _lines(fixed)))
 
 
 def _lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tensor_round.transport.address import Address
-from tensor_round.transport.asynchronous import AsyncStream, open_stream
+from tensor_round.transport.asynchronous import AsyncStream
 from tensor_round.transport.concurrency import Deadline
 
 SOON = Deadline(10)
@@ -23,7 +23,7 @@ def with_peer(test: Callable[[AsyncStream, socket.socket], Awaitable[Any]]) -> A
     async def run() -> Any:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             address = Address("http", "127.0.0.1", listener.getsockname()[1])
-            wire = await open_stream(address, None, SOON)
+            wire = await AsyncStream.connect(address, None, SOON)
             peer, _ = listener.accept()
         with peer:
             try:
