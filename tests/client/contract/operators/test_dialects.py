@@ -117,12 +117,13 @@ def test_the_published_example_is_made_in_python(dialect: str) -> None:
 
 
 @each_dialect
-def test_a_descriptor_is_a_value(dialect: str) -> None:
-    made = CASES[dialect].made
-    for other in (copy.copy(made), copy.deepcopy(made), pickle.loads(pickle.dumps(made))):
-        assert other == made
-        assert hash(other) == hash(made)
-        assert other.to_json() == made.to_json()
+def test_descriptors_and_operators_are_values(dialect: str) -> None:
+    made, operator = CASES[dialect].made, CASES[dialect].operator[0]
+    for copied in (copy.copy, copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))):
+        assert copied(made) == made
+        assert copied(made).to_json() == made.to_json()
+        assert copied(operator) == operator
+        assert hash((copied(made), copied(operator))) == hash((made, operator))
     assert made not in [cases.made for name, cases in CASES.items() if name != dialect]
 
 
@@ -166,6 +167,35 @@ ANY_OPERATOR: Any = as_operator
 )
 def test_invalid_operator_is_refused(given: Any, place: str, why: str) -> None:
     refuses(lambda: ANY_OPERATOR(given), place, why)
+
+
+def test_an_operator_is_given_by_its_direction_or_as_itself() -> None:
+    for rounding in tr.Rounding:
+        for operator in (as_operator(rounding), as_operator(None, rounding)):
+            assert operator == tr.IEEE754Round(rounding)
+        assert as_operator(operator) is operator
+    assert as_operator(None) == tr.IEEE754Round()
+    with pytest.raises(tr.InvalidArgument, match="one of the two"):
+        as_operator("toward_zero", "toward_zero")
+
+
+def test_sizes_may_be_any_sequence_and_do_not_change() -> None:
+    sizes = [2, 3]
+    tensor = tr.BufferTensorDesc(DataType=1, Sizes=sizes, Strides=(3, 1))
+    sizes.append(4)
+    assert (tensor.Sizes, tensor.Strides, tensor.DataType) == ((2, 3), (3, 1), "FLOAT32")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "which"),
+    [
+        *((dtype, (2,), "dtype") for dtype in (object(), [1])),
+        *(("f4", shape, "shape") for shape in (2, "23", [1.5])),
+    ],
+)
+def test_invalid_tensor_is_an_invalid_argument(dtype: Any, shape: Any, which: str) -> None:
+    with pytest.raises(tr.InvalidArgument, match=f"{which} must be"):
+        tr.OnnxRound().descriptor(dtype, shape)
 
 
 @each(lambda cases: cases.words.items())

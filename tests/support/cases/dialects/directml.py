@@ -28,6 +28,7 @@ MODEL = Model(
 IN, OUT = "desc.InputTensor", "desc.OutputTensor"
 #: Called as by someone whom no type checker stops.
 ANY: Any = tr.DirectMLRound
+LOOSE: Any = tr
 IN_PLACE = {"is_in_place": True}
 TYPED = (f"{IN}.DataType", f"{OUT}.DataType")
 LENGTH, ALIGNMENT = f"{IN}.TotalTensorSizeInBytes", f"{IN}.GuaranteedBaseOffsetAlignment"
@@ -282,6 +283,16 @@ CASES = DialectCases(
         (lambda: ANY(feature_level="2_1").prepare("float32", (2, 3)), f"{IN}.Sizes", "exactly 4"),
         (lambda: ANY().prepare("float32", (2, 0)), f"{IN}.Sizes.1", "at least 1"),
         (lambda: ANY().prepare("float16", (1 << 16, 1 << 16)), f"{IN}.Sizes", r"2\^32-1"),
+        (
+            lambda: LOOSE.BufferTensorDesc(DataType="FLOAT32", Sizes={2, 3}),
+            "Sizes",
+            "must be an array, got a Python set",
+        ),
+        (
+            lambda: LOOSE.ElementWiseRoundDesc(InputTensor={**ROW, "Strides": [-1]}),
+            "InputTensor.Strides.0",
+            "must be at least 0, got -1",
+        ),
     ],
     words={
         "directml:TOWARD_INFINITY": tr.DirectMLRound("TOWARD_INFINITY"),

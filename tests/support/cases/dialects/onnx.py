@@ -27,6 +27,7 @@ MODEL = Model(
 )
 #: Called as by someone whom no type checker stops.
 ANY: Any = tr.OnnxRound
+LOOSE: Any = tr
 NUMBERS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "the five values": ((0.9, 2.5, 2.3, 1.5, -4.5), (1, 2, 2, 2, -4)),
     # onnx.backend.test.case.node.round: the suite's test_round.
@@ -111,6 +112,8 @@ CASES = DialectCases(
         (lambda: ANY(99), "opset_version", "newest"),
         (lambda: ANY(True), "opset_version", "integer"),
         (lambda: ANY(21).prepare("bfloat16", (2,)), "input.elem_type", "Round-11"),
+        (lambda: ANY().descriptor("float33", (2,)), "input.elem_type", "did you mean FLOAT"),
+        (lambda: LOOSE.OnnxDescriptor(dialect="mlir"), "dialect", "must be 'onnx', got \"mlir\""),
     ],
     words={"onnx": tr.OnnxRound(), "onnx:11": tr.OnnxRound(11)},
     wrong_words={

@@ -28,6 +28,7 @@ MODES = {"half_to_even": Rounding.TIES_TO_EVEN, "half_away_from_zero": Rounding.
 MODEL = Model("openvino_round", "X", "Y", "mode", {"5": (f"{FLOATS},{INTEGERS}", "0-32")})
 #: Called as by someone whom no type checker stops.
 ANY: Any = tr.OpenVINORound
+LOOSE: Any = tr
 X = (-4.5, -1.9, -1.5, 0.5, 0.9, 1.5, 2.3, 2.5)
 RESULTS: dict[Any, tuple[float, ...]] = {
     "half_to_even": (-4, -2, -2, 0, 1, 2, 2, 2),
@@ -81,7 +82,11 @@ CASES = DialectCases(
         ("input.shape[0]", [-1], "must be at least 0, got -1"),
         ("input.shape", [1] * 33, "at most 32 dimensions, got 33"),
     ],
-    refused=[(lambda: ANY("HALF_TO_EVEN"), "data.mode", "half_to_even")],
+    refused=[
+        (lambda: ANY("HALF_TO_EVEN"), "data.mode", "half_to_even"),
+        (lambda: LOOSE.OpenVINODescriptor(type="Round"), "input", "is required"),
+        (lambda: LOOSE.OpenVINOData(Mode="x"), "Mode", "unknown field"),
+    ],
     words={
         "openvino": tr.OpenVINORound(),
         "openvino:half_away_from_zero": tr.OpenVINORound("half_away_from_zero"),
