@@ -11,6 +11,7 @@ from importlib.metadata import version
 import pytest
 
 import tensor_round as tr
+from tensor_round.contract.errors import REFUSALS
 from tensor_round.contract.operators.registry import DIALECTS
 
 HEAVY = {
@@ -58,6 +59,12 @@ def test_the_first_descriptor_loads_its_own_dialect_alone() -> None:
 
 def test_dir_is_all() -> None:
     assert dir(tr) == tr.__all__
+
+
+def test_the_whole_error_tree_is_at_the_top() -> None:
+    kinds = {tr.TensorRoundError, tr.UnknownRefusal, *tr.TensorRoundError.__subclasses__()}
+    for kind in kinds | {*REFUSALS.values()}:
+        assert getattr(tr, kind.__name__) is kind
 
 
 def test_it_tells_its_version() -> None:

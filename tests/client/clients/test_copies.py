@@ -1,4 +1,4 @@
-"""Clients and operators as values: shown, copied, pickled."""
+"""Clients as values: shown, copied, pickled."""
 
 from __future__ import annotations
 
@@ -82,35 +82,3 @@ def test_a_transport_belongs_to_one_client(way: Callable[[Any], Any]) -> None:
     client = tr.Client("http://host", transport=httpx2.HTTPTransport())
     with client, pytest.raises(tr.InvalidArgumentType, match="transport"):
         way(client)
-
-
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-@pytest.mark.parametrize(
-    "operator",
-    [
-        tr.IEEE754Round("toward_zero"),
-        tr.OnnxRound(11),
-        tr.OpenVINORound("half_away_from_zero"),
-        tr.DirectMLRound(2, feature_level=0x2100),
-    ],
-    ids=str,
-)
-def test_operators_are_copied_and_pickled(
-    operator: tr.RoundOperator, way: Callable[[Any], Any]
-) -> None:
-    other = way(operator)
-    assert (type(other), other, hash(other)) == (type(operator), operator, hash(operator))
-
-
-EQUAL: list[tuple[tr.RoundOperator, tr.RoundOperator]] = [
-    (tr.IEEE754Round(tr.Rounding.TIES_TO_AWAY), tr.IEEE754Round("ties_to_away")),
-    (tr.DirectMLRound(2), tr.DirectMLRound("TOWARD_INFINITY")),
-    (tr.DirectMLRound("DML_ROUNDING_MODE_TOWARD_ZERO"), tr.DirectMLRound(1)),
-    (tr.DirectMLRound(feature_level=0x5100), tr.DirectMLRound(feature_level="5_1")),
-    (tr.DirectMLRound(feature_level="DML_FEATURE_LEVEL_3_0"), tr.DirectMLRound()),
-]
-
-
-@pytest.mark.parametrize(("a", "b"), EQUAL, ids=str)
-def test_operators_that_mean_the_same_are_equal(a: tr.RoundOperator, b: tr.RoundOperator) -> None:
-    assert (a, hash(a), repr(a)) == (b, hash(b), repr(b))

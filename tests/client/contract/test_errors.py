@@ -18,7 +18,6 @@ from tensor_round.contract.errors import (
     Fault,
     ForeignOrigin,
     InvalidDescriptor,
-    MethodNotAllowed,
     NotOffered,
     RequestRefused,
     TensorRoundError,
@@ -103,10 +102,6 @@ def test_a_tensor_too_large_carries_both_sizes(got: int | None) -> None:
     back = carried(refusal)
     assert isinstance(back, TensorTooLarge)
     assert (back.limit_bytes, back.got_bytes) == (1 << 30, got)
-
-
-def test_a_method_not_allowed_names_those_that_are() -> None:
-    assert MethodNotAllowed("no", allow="GET, HEAD").allow == "GET, HEAD"
 
 
 def test_faults_are_written_as_paths_and_joined_in_the_detail() -> None:

@@ -9,9 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tensor_round import ConnectionFailed, IEEE754Round, ProtocolViolation, RequestRefused
+from tensor_round import (
+    ConnectionFailed,
+    Fault,
+    IEEE754Round,
+    MethodNotAllowed,
+    ProtocolViolation,
+    RequestRefused,
+)
 from tensor_round.arrays.tiles import DirectSink
-from tensor_round.contract.errors import UnknownRefusal
+from tensor_round.contract.errors import UnknownRefusal, problem
 from tensor_round.contract.wire import native
 from tensor_round.transport.exchange import (
     MAX_DOCUMENT_BYTES,
@@ -163,16 +170,18 @@ def test_a_long_page_in_place_of_a_refusal_is_cut() -> None:
     assert (caught.value.status, caught.value.transient) == (502, True)
 
 
-def test_a_refusal_keeps_the_words_of_the_service() -> None:
-    body = json.dumps({"code": "overloaded", "detail": "no room", "status": 503}).encode()
+def test_a_refusal_keeps_the_words_and_headers_of_the_service() -> None:
+    sent = MethodNotAllowed("not so", faults=(Fault(("a", 1), "b"),))
     headers = {
         "content-type": "application/problem+json",
         "retry-after": "7",
         "x-request-id": "abc",
+        "allow": "GET, HEAD",
     }
-    error = refusal(503, headers, body)
-    assert type(error).__name__ == "Overloaded"
-    assert (error.detail, error.retry_after, error.request_id) == ("no room", 7.0, "abc")
+    error = refusal(405, headers, json.dumps(problem(sent)).encode())
+    assert isinstance(error, MethodNotAllowed)
+    assert (error.detail, error.faults, error.allow) == ("not so", sent.faults, "GET, HEAD")
+    assert (error.retry_after, error.request_id) == (7.0, "abc")
 
 
 @pytest.mark.parametrize(

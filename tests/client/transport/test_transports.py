@@ -158,6 +158,9 @@ def test_each_try_is_a_request_of_its_own() -> None:
     assert len({request.headers["x-request-id"] for request in seen}) == 3
     assert all(request.read() == X.tobytes() for request in seen)
     assert all(request.extensions["timeout"]["read"] <= 30 for request in seen)
+    with client(handle) as mocked, pytest.raises(tr.UnknownRefusal) as caught:
+        mocked.round(X)
+    assert caught.value.request_id == seen[-1].headers["x-request-id"]
 
 
 def test_httpx2_s_own_transport_meets_the_same_service() -> None:

@@ -252,13 +252,19 @@ def test_text_over_a_limit_is_refused_before_it_is_parsed(name: str) -> None:
     assert peak(refused) < 4 * MIB
 
 
-@given(VALUES)
-def test_limits_are_inclusive(value: Any) -> None:
-    text = json.dumps(value).encode() + b" " * 8192  # too long to be let pass at a glance
+@given(VALUES, st.booleans())
+def test_any_value_is_read_at_its_limits_and_refused_below(value: Any, ascii: bool) -> None:
+    # Too long to be let pass at a glance.
+    text = json.dumps(value, ensure_ascii=ascii).encode() + b" " * 8192
     depth, *counts = counted(value)
     for spaced in (text, text.strip()):
         limits = dict(zip(("max_containers", "max_members", "max_values"), counts, strict=True))
         assert strictjson.loads(spaced, max_depth=depth, **limits) == value
+        exact = strictjson.loads(spaced, max_depth=depth, numbers="exact")
+        assert strictjson.plain(exact) == value
+        if depth:
+            with pytest.raises(MalformedJSON, match="deeper"):
+                strictjson.loads(spaced, max_depth=depth - 1)
         for name, limit in limits.items():
             if limit:
                 with pytest.raises(MalformedJSON, match="more than"):

@@ -228,30 +228,6 @@ def test_hostile_text_of_16_mib_is_answered_soon(name: str) -> None:
     assert time.process_time() - began < 5
 
 
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**80), 2**80) | st.text() | st.floats(-1e300, 1e300),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
-    max_leaves=20,
-)
-
-
-def _depth(value: Any) -> int:
-    if isinstance(value, dict):
-        value = list(value.values())
-    return 1 + max(map(_depth, value), default=0) if isinstance(value, list) else 0
-
-
-@given(VALUES, st.booleans())
-def test_any_value_is_read_at_its_depth_and_refused_below(value: Any, ascii: bool) -> None:
-    text = json.dumps(value, ensure_ascii=ascii).encode("utf-8")
-    depth = _depth(value)
-    assert strictjson.loads(text, max_depth=depth) == value
-    assert strictjson.plain(strictjson.loads(text, max_depth=depth, numbers="exact")) == value
-    if depth:
-        with pytest.raises(MalformedJSON, match="deeper"):
-            strictjson.loads(text, max_depth=depth - 1)
-
-
 @given(
     st.binary(max_size=40) | st.text('[]{}",:\\u0d89ab1e-.NaIfinty ', max_size=40).map(str.encode)
 )

@@ -299,6 +299,7 @@ CASES = DialectCases(
         "directml:DML_ROUNDING_MODE_TOWARD_ZERO": tr.DirectMLRound("TOWARD_ZERO"),
         "directml:2": tr.DirectMLRound("TOWARD_INFINITY"),
         "directml:TOWARD_ZERO:2_1": tr.DirectMLRound("TOWARD_ZERO", "2_1"),
+        "directml:1:12544": tr.DirectMLRound("TOWARD_ZERO", "3_1"),
         "directml:TOWARD_ZERO:DML_FEATURE_LEVEL_5_0": tr.DirectMLRound("TOWARD_ZERO", "5_0"),
     },
     wrong_words={
