@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import MalformedJSON, RequestRefused
 from tensor_round.contract.wire import strictjson
-from tensor_round.contract.wire.json_size import BLOCK, measure_json
+from tensor_round.contract.wire.json_size import BLOCK, JSONSize, measure_json
 from tensor_round_service.codec import jsontensor
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -85,6 +85,54 @@ def test_a_text_is_counted_alike_wherever_a_block_of_it_ends() -> None:
 @pytest.mark.parametrize("form", [bytes, bytearray, memoryview])
 def test_every_form_of_bytes_is_counted(form: Any) -> None:
     assert measure_json(form(STRADDLING)) == measure_json(STRADDLING)
+
+
+LONG = 300_000
+# text -> depth, containers, members, values, bytes
+SIZES: dict[str, tuple[bytes, tuple[int, int, int, int, int]]] = {
+    "spaces": (b"[1,   2]", (1, 1, 0, 3, 17_027)),
+    "arrays": (b"[[],[]]", (2, 3, 0, 5, 17_217)),
+    "members": (b'{"a":1,"b":[{}]}', (3, 3, 2, 5, 18_273)),
+    "an escaped quote": (b'"\\""', (0, 0, 0, 1, 16_705)),
+    "an escaped backslash": (b'"\\\\"', (0, 0, 0, 1, 16_705)),
+    "an escape at the end": (b'"a\\', (0, 0, 0, 1, 16_624)),
+    "code points": (b'"' + b"\\u0101" * 200 + b'"', (0, 0, 0, 1, 51_742)),
+    "code points in Latin-1": ('"é'.encode() + b"\\u0101" * 200 + b'"', (0, 0, 0, 1, 53_016)),
+    "the last character of ASCII": (b'"\x7f"', (0, 0, 0, 1, 16_701)),
+    "a byte of no character": (b'"\x80"', (0, 0, 0, 1, 16_704)),
+    "the last character of Latin-1": ('"ÿ"'.encode(), (0, 0, 0, 1, 16_711)),
+    "the first behind Latin-1": ('"Ā"'.encode(), (0, 0, 0, 1, 16_719)),
+    "the last of two bytes": ('"\uffff"'.encode(), (0, 0, 0, 1, 16_729)),
+    "wide characters": ('"€"'.encode() * 200, (0, 0, 0, 1, 53_193)),
+    "wider characters": ('"\U0001f600"'.encode() * 200, (0, 0, 0, 1, 66_671)),
+    "numbers, a block and more": (
+        b"[" + b",".join([b"12"] * (LONG // 3)) + b"]",
+        (1, 1, 0, 100001, 10_811_829),
+    ),
+    "a string, a block and more": (b'"' + b"a" * LONG + b'"', (0, 0, 0, 1, 4_487_650)),
+    "arrays, a block and more": (b"[" * LONG, (300000, 300000, 0, 300001, 43_487_561)),
+    "commas, a block and more": (b"," * LONG, (0, 0, 0, 300001, 12_811_721)),
+    "a wrong end": (b"[1,,,,", (1, 1, 0, 6, 17_416)),
+    "closed, then deeper": (b"[[]][[[]]]", (3, 5, 0, 6, 17_370)),
+    "what is no bracket": (b"zZ|<>;]", (0, 0, 0, 1, 16_703)),
+    "a string of brackets, blocks and more": (b'"' + b"[" * 2 * LONG, (0, 0, 0, 1, 5_987_600)),
+}
+
+
+@pytest.mark.parametrize(("text", "size"), SIZES.values(), ids=SIZES)
+def test_the_census_of_a_text_to_the_last_byte(
+    text: bytes, size: tuple[int, int, int, int, int]
+) -> None:
+    """What is reserved for a text changes by decision alone."""
+    assert measure_json(text) == JSONSize(*size)
+
+
+def test_a_pause_follows_each_block() -> None:
+    pauses: list[None] = []
+    for blocks, length in ((0, 0), (1, 1), (1, BLOCK), (2, BLOCK + 1)):
+        pauses.clear()
+        measure_json(b" " * length, lambda: pauses.append(None))
+        assert len(pauses) == blocks
 
 
 LARGE: dict[str, Callable[[], bytes]] = {
