@@ -14,7 +14,6 @@ import pytest
 
 from support.cases.subtle_kernels import SUBTLE, rounded, tail
 from tensor_round_verify import Baseline, CannotVerify, complaints, junit_xml, verify
-from tensor_round_verify.reference import FLOATS
 
 #: Of these the results for patterns are no one's: each call gives others.
 UNSTEADY = {"second-call", "every-third-call"}
@@ -34,13 +33,6 @@ def test_a_subtle_fault_has_one_true_cause(kind: str, dtype: str) -> None:
     if kind not in UNSTEADY:
         assert (verdict.wrong, verdict.explanation.models) == (0, ())
         assert verdict.sentence == f"every pattern is right, but {fault.cause}"
-
-
-@pytest.mark.parametrize("dtype", FLOATS)
-def test_a_right_kernel_of_any_array_has_none(dtype: str) -> None:
-    for kernel in (rounded, np.rint):
-        (verdict,) = verify(kernel, dtypes=[dtype]).verdicts
-        assert (verdict.calls, verdict.refused) == ((), ())
 
 
 def test_a_wrong_pattern_and_a_wrong_tail_are_told_apart() -> None:

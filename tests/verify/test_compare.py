@@ -52,15 +52,6 @@ def test_a_planted_fault_is_named(
     assert all(name in found.sentence for name in found.models)
 
 
-@pytest.mark.parametrize("rounding", ROUNDINGS)
-@pytest.mark.parametrize("dtype", [name for name in BY_NAME if "int" not in name])
-def test_a_direction_is_named_in_every_float_type(dtype: str, rounding: str) -> None:
-    a = samples(dtype).view(BY_NAME[dtype].numpy)
-    found = tr.compare(a, right(a, rounding))
-    assert (found.rounding, found.models, found.also, found.exact) == (rounding, (), (), True)
-    assert found.sentence == f"array b is array a rounded {rounding}"
-
-
 @pytest.mark.parametrize("dtype", [name for name in BY_NAME if "int" in name])
 def test_integers_are_theirs_under_every_direction(dtype: str) -> None:
     a = patterns(dtype, 1000)

@@ -43,10 +43,6 @@ def test_every_block_of_32_bits_is_there() -> None:
     assert all(last + 1 == first for (_, last), (first, _) in pairwise(ends))
 
 
-def test_the_same_patterns_are_drawn_each_time() -> None:
-    np.testing.assert_array_equal(samples("float64"), samples("float64"))
-
-
 @pytest.mark.parametrize("dtype", [name for name, width in INTEGER_WIDTHS.items() if width > 16])
 def test_integer_edges_hold_values_that_narrower_types_lose(dtype: str) -> None:
     found = edges(dtype)

@@ -15,7 +15,6 @@ from tensor_round.contract.errors import InvalidArgument
 from tensor_round.contract.rounding import Rounding
 from tensor_round_verify import (
     RUNTIMES,
-    WIDTHS,
     NotTaken,
     edges,
     rounded,
@@ -50,7 +49,6 @@ def test_nans_with_other_bits_are_told_and_no_fault_unless_asked_for() -> None:
         "quiet": True,
         "models": ["NaN quieted"],
     }
-    assert not verify("numpy", **asked, nans="bits").right
 
     def signalling(x: Any) -> Any:
         bits = rounded(x.view("<u2"), "float16", "ties_to_even").reshape(x.shape)
@@ -58,12 +56,6 @@ def test_nans_with_other_bits_are_told_and_no_fault_unless_asked_for() -> None:
 
     (verdict,) = verify(signalling, dtypes=["float16"]).verdicts
     assert verdict.sentence == "every number is right; NaNs get other bits"
-
-    def zero(x: Any) -> Any:
-        return np.where(np.isnan(x), x.dtype.type(0), np.rint(x)).astype(x.dtype)
-
-    (verdict,) = verify(zero, dtypes=["float16"]).verdicts
-    assert (verdict.wrong, str(verdict.explanation)) == (2046, "this is NaN as 0")
 
 
 def test_an_executable_file_is_suggested_as_a_program(
@@ -207,9 +199,3 @@ def test_progress_counts_the_bytes_of_all_patterns() -> None:
     assert told[0] == (0, total)
     assert told[-1] == (total, total)
     assert told == sorted(told)
-
-
-def test_every_runtime_has_a_name_of_its_own() -> None:
-    names = [row.name for row in RUNTIMES]
-    assert len(set(names)) == len(names)
-    assert len(WIDTHS) == 14

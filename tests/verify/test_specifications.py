@@ -53,12 +53,6 @@ def test_names_are_distinct_and_every_dialect_has_a_row() -> None:
     assert {row.dialect for row in SPECIFICATIONS} - {None} == DIALECTS.keys()
 
 
-@pytest.mark.parametrize("name", ["coreml.round", "glsl.round", "onednn.eltwise_round"])
-def test_undefined_ties_have_no_dialect(name: str) -> None:
-    (row,) = find(name)
-    assert (row.ties, row.dialect) == ("not defined", None)
-
-
 def test_a_name_is_found_whole_or_by_its_family() -> None:
     assert [row.name for row in find("DirectML.element_wise_round")] == [
         "directml.ELEMENT_WISE_ROUND"

@@ -69,19 +69,6 @@ def test_each_piece_is_done_once(nbytes: int, have_done: HaveDone) -> None:
     assert done[-1][1] == nbytes
 
 
-def test_two_threads_share(pool: ThreadPoolExecutor) -> None:
-    together = threading.Barrier(2, timeout=10)
-    threads = set()
-
-    def work(start: int, _end: int, thread: int) -> None:
-        threads.add(thread)
-        if start < 2 * PIECE_BYTES:
-            together.wait()
-
-    for_each_piece(2 * SHARED_BYTES, work, pool.submit)
-    assert threads == {0, 1}
-
-
 def test_on_threads_that_are_all_taken(pool: ThreadPoolExecutor) -> None:
     """Each waits for no other, though none of them finds a helper."""
     together = threading.Barrier(2, timeout=10)

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import pytest
 from fastapi import FastAPI
 
-from support.http.inference_form import HEADER_LENGTH, X, binary, document, infer_path, tensor
+from support.http import asgi
+from support.http.inference_form import (
+    BINARY_OUT,
+    GOOD,
+    HEADER_LENGTH,
+    X,
+    document,
+    infer_path,
+    tensor,
+)
 from tensor_round_service.app import create_app
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.engine.engine import Engine
 from tensor_round_service.settings import Settings
 
-BINARY_OUT = {"parameters": {"binary_data_output": True}}
-HEAD = json.dumps(document(binary("FP32", [10], 40), **BINARY_OUT)).encode()
+HEAD = json.dumps(GOOD).encode()
 INLINE = json.dumps(document(tensor("FP32", [10], data=X.tolist()), **BINARY_OUT)).encode()
 EXPECTED = np.rint(X).tobytes()
 #: Body, and the stated length of its head.
@@ -53,42 +59,14 @@ def ask(
     declared: bool = True,
     coding: str = "identity",
 ) -> tuple[int, bytes]:
-    """Status and content for a body in these pieces; None in them is the sender hanging up.
-
-    Without an answer the status is 0.
-    """
-    fields = {"content-encoding": coding}
+    """Status and content for a body in these pieces, whose head has the stated length."""
+    fields = [("content-encoding", coding)]
     if declared:
-        fields["content-length"] = str(sum(len(piece or b"") for piece in pieces))
+        fields.append(("content-length", str(sum(len(piece or b"") for piece in pieces))))
     if stated is not None:
-        fields[HEADER_LENGTH.lower()] = str(stated)
-    scope = {
-        "type": "http",
-        "method": "POST",
-        "path": infer_path("round"),
-        "query_string": b"",
-        "headers": [(name.encode(), value.encode()) for name, value in fields.items()],
-    }
-    messages = iter(
-        {"type": "http.disconnect"}
-        if piece is None
-        else {"type": "http.request", "body": piece, "more_body": position < len(pieces) - 1}
-        for position, piece in enumerate(pieces)
-    )
-    status: list[int] = []
-    content = bytearray()
-
-    async def receive() -> Any:
-        return next(messages)
-
-    async def send(message: Any) -> None:
-        if message["type"] == "http.response.start":
-            status.append(message["status"])
-        else:
-            content.extend(message["body"])
-
-    asyncio.run(app(scope, receive, send))
-    return sum(status), bytes(content)
+        fields.append((HEADER_LENGTH, str(stated)))
+    answer = asgi.ask(app, "POST", infer_path("round"), fields, pieces)
+    return answer.status, answer.content
 
 
 each_length = pytest.mark.parametrize("declared", [True, False], ids=["declared", "chunked"])

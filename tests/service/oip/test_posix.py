@@ -142,8 +142,9 @@ def test_a_part_outlives_its_registration(memory: PosixSharedMemory, owned: Segm
 
 def test_pieces_of_a_part(memory: PosixSharedMemory, owned: Segment) -> None:
     memory.register("r", owned.key, 100, 200)
-    before = owned.memory.copy()
+    before, status = owned.memory.copy(), owned.path.stat()
     with memory.part(Region("r", 50, 10), 40) as part:
+        assert part.range == ByteRange((status.st_dev, status.st_ino), 110, 40)
         found = full(7, 0)
         part.read(30, found)
         assert found.tobytes() == before[140:147].tobytes()
@@ -175,15 +176,6 @@ def test_overlaps(one: tuple[int, int], other: tuple[int, int], overlaps: bool) 
     assert a.overlaps(b) is b.overlaps(a) is overlaps
     assert (a == b) is (one == other)
     assert not a.overlaps(elsewhere)
-
-
-def test_the_range_of_a_part_is_that_in_its_object(
-    memory: PosixSharedMemory, owned: Segment
-) -> None:
-    status = owned.path.stat()
-    memory.register("r", owned.key, 100, 100)
-    with memory.part(Region("r", 50, 8), 40) as part:
-        assert part.range == ByteRange((status.st_dev, status.st_ino), 108, 40)
 
 
 def test_workers_share_registrations(tmp_path: Path, owned: Segment) -> None:
