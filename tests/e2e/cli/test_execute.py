@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from support.cases.backend_calls import expected
 from support.cases.dialect import Document
-from support.cases.executions import DOCUMENTS, STRIDED, call_of, ieee754, payload_of, reference
+from support.cases.executions import DOCUMENTS, STRIDED, call_of, ieee754, payload_of
 from support.command_line import command
 from support.services.server import Service
 
@@ -36,7 +37,7 @@ def test_bytes_may_be_files(service: Service, tmp_path: Path) -> None:
         payload = payload_of(call)
         done = execute(tmp_path, document, payload, "in.bin", "out.bin", url=service.url)
         assert done.returncode == 0, done.stderr
-        assert (tmp_path / "out.bin").read_bytes() == reference(call, payload)
+        assert (tmp_path / "out.bin").read_bytes() == expected(call, payload)
 
 
 def test_a_file_may_be_its_own_target_and_needs_no_service(tmp_path: Path) -> None:
@@ -46,7 +47,7 @@ def test_a_file_may_be_its_own_target_and_needs_no_service(tmp_path: Path) -> No
         tmp_path, DOCUMENTS["ieee754"], payload, "in.bin", "in.bin", "--json", url="local:"
     )
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "in.bin").read_bytes() == reference(call, payload)
+    assert (tmp_path / "in.bin").read_bytes() == expected(call, payload)
     report = json.loads(done.stdout)
     assert (report["dtype"], report["shape"], report["strides"]) == ("float32", [2, 3], [3, 1])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.bin", "round.json"]

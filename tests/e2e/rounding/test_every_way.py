@@ -19,10 +19,11 @@ import pytest
 
 import tensor_round as tr
 from support.cases.array_cases import Array, bits, dtype_name, expected_bits, patterns
+from support.cases.backend_calls import expected
 from support.cases.descriptors import CASES, varied
 from support.cases.dialect import Document
 from support.cases.every import every
-from support.cases.executions import DOCUMENTS, STRIDED, call_of, ieee754, payload_of, reference
+from support.cases.executions import DOCUMENTS, STRIDED, call_of, ieee754, payload_of
 from support.clients import AnyClient, SteppedClient
 from support.command_line import run
 from support.http.inference_form import Answer, binary, document, error_of, infer, tensor
@@ -396,7 +397,7 @@ def test_bytes_lie_as_the_descriptor_says(
     """Strides, gaps, padding, broadcasts: what no element covers is zero."""
     call = call_of(document)
     payload = payload_of(call)
-    assert way(service, document, payload) == reference(call, payload)
+    assert way(service, document, payload) == expected(call, payload)
 
 
 #: Descriptors and payloads, and why they are refused.

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
 import tensor_round as tr
 from support.cases.array_cases import LAYOUTS, patterns
 from support.clients import AnyClient
-from support.http.proxy import Fault, Proxy
+from support.http.proxy import Fault, Proxy, answer
 from support.services.server import Service
-from tensor_round.contract.dtypes import BY_NAME
-
-
-@pytest.mark.parametrize("dtype", BY_NAME)
-def test_every_dtype(client: AnyClient, dtype: str) -> None:
-    x = patterns(dtype, 500)
-    assert client.compare(x) == tr.compare(x)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -57,27 +48,16 @@ def test_a_tile_that_is_cut_short_is_sent_again(kind: type[AnyClient], service: 
         assert len(proxy.seen) > 1
 
 
-def test_progress_is_told(kind: type[AnyClient], service: Service) -> None:
-    told: list[tuple[int, int]] = []
-    with kind(service.url, tile_bytes=400, connections=1) as client:
-        client.compare(
-            patterns("float32", 1000), progress=lambda done, total: told.append((done, total))
-        )
-    assert told == [(done, 4000) for done in range(0, 4001, 400)]
-
-
-def answer(document: object) -> bytes:
-    text = json.dumps(document).encode()
-    head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Digest: sha-256=:{}:\r\n"
-    return head.format("A" * 43 + "=").encode() + b"Content-Length: %d\r\n\r\n" % len(text) + text
+HEADERS = "Content-Type: application/json", f"Content-Digest: sha-256=:{'A' * 43}=:"
 
 
 @pytest.mark.parametrize(
     ("digest", "why"), [(False, "is not a comparison"), (True, "Content-Digest")]
 )
 def test_another_answer_is_refused(kind: type[AnyClient], digest: bool, why: str) -> None:
+    another = answer("200 OK", b'{"dtype": "float32"}', *HEADERS)
     with (
-        Proxy(None, lambda _: Fault(answer=answer({"dtype": "float32"}))) as proxy,
+        Proxy(None, lambda _: Fault(answer=another)) as proxy,
         kind(proxy.url, retries=0, digest=digest) as client,
         pytest.raises(tr.ProtocolViolation, match=why),
     ):

@@ -11,6 +11,7 @@ import pytest
 
 import tensor_round as tr
 from support.cases.array_cases import bits, patterns
+from support.cases.backend_calls import expected
 from support.cases.descriptors import EXAMPLES
 from support.cases.dialect import Document
 from support.cases.executions import (
@@ -20,7 +21,6 @@ from support.cases.executions import (
     call_of,
     ieee754,
     payload_of,
-    reference,
 )
 from support.clients import AnyClient
 from support.services.server import Service
@@ -42,7 +42,7 @@ def test_out_as_bytes_is_filled_whole(client: AnyClient, document: Document) -> 
         outs.append(mmap.mmap(-1, call.output.byte_length))
     for out in outs:
         result = client.execute(document, payload, out=out)
-        assert bytes(out) == bytes(result.data) == reference(call, payload)
+        assert bytes(out) == bytes(result.data) == expected(call, payload)
         memory = np.frombuffer(out, np.uint8)
         assert np.shares_memory(result.numpy(), memory) or not call.output.element_count
 
@@ -53,14 +53,14 @@ def test_out_as_an_array_gets_its_elements_and_no_more(
 ) -> None:
     call = call_of(document)
     payload = payload_of(call)
-    expected = reference(call, payload)
-    seen = strided_view(np.frombuffer(expected, np.uint8), call.output)
+    right = expected(call, payload)
+    seen = strided_view(np.frombuffer(right, np.uint8), call.output)
     memory = np.full(call.output.byte_length + 64, 0xAA, np.uint8)
     inside = strided_view(memory, call.output)
     sides = np.empty([*call.output.shape, 2], seen.dtype)
     for out in (inside, np.empty_like(seen), sides[..., 1]):
         result = client.execute(document, payload, out=out)
-        assert bytes(result.data) == expected
+        assert bytes(result.data) == right
         assert np.array_equal(bits(np.asarray(out)), bits(seen))
     inside[...] = 0
     # What lies between the elements is not the tensor's.
@@ -89,18 +89,18 @@ def test_in_place(
 ) -> None:
     call = call_of(document)
     payload = payload_of(call)
-    expected = reference(call, payload)
+    right = expected(call, payload)
     with kind(service.url, digest=digest) as client:
         whole = bytearray(payload)
         result = client.execute(document, whole, out=whole)
-        assert bytes(whole) == bytes(result.data) == expected
+        assert bytes(whole) == bytes(result.data) == right
         memory = np.frombuffer(payload, np.uint8).copy()
         x = strided_view(memory, call.input)
         result = client.execute(document, x, out=x)
         assert result.numpy() is x
-        assert bytes(result.data) == expected
+        assert bytes(result.data) == right
         # What lies between the elements is not the tensor's.
-        seen = strided_view(np.frombuffer(expected, np.uint8), call.output)
+        seen = strided_view(np.frombuffer(right, np.uint8), call.output)
         assert np.array_equal(bits(x), bits(seen))
         strided_view(memory, call.input).view(f"<u{x.itemsize}")[...] = bits(
             strided_view(np.frombuffer(payload, np.uint8), call.input)
@@ -174,22 +174,22 @@ def test_tiles_make_the_same_bytes(
 ) -> None:
     call = call_of(document)
     payload = payload_of(call)
-    expected = reference(call, payload)
+    right = expected(call, payload)
     x = strided_view(np.frombuffer(payload, np.uint8), call.input)
     with kind(service.url, tile_bytes=64, digest=digest) as client:
         for data in (payload, x, x.copy(order="F")):
             done: list[int] = []
-            assert bytes(client.execute(document, data).data) == expected
+            assert bytes(client.execute(document, data).data) == right
             out = bytearray(b"\xaa" * call.output.byte_length)
             client.execute(document, data, out=out, progress=partial(noted, done))
-            assert bytes(out) == expected
+            assert bytes(out) == right
             assert len(done) > 2
             assert done[-1] == call.input.element_bytes
             held = np.zeros(call.output.shape, call.output.dtype.numpy)
-            assert bytes(client.execute(document, data, out=held).data) == expected
+            assert bytes(client.execute(document, data, out=held).data) == right
         if call.input.byte_length == call.output.byte_length:
             inside = x.copy(order="K")
-            assert bytes(client.execute(document, inside, out=inside).data) == expected
+            assert bytes(client.execute(document, inside, out=inside).data) == right
 
 
 def test_progress_of_a_tensor_that_goes_whole(client: AnyClient) -> None:

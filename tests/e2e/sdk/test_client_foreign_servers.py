@@ -3,53 +3,25 @@
 from __future__ import annotations
 
 import gzip
-import http.server
 import json
-import threading
 import tracemalloc
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 import tensor_round as tr
 from support.clients import AnyClient
-from support.http.proxy import Fault, Proxy
+from support.http.proxy import Fault, Proxy, answer
 
 X = np.zeros(3, np.float32)
 
 
-def answer(status: str, body: bytes, *headers: str) -> bytes:
-    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", "Connection: close", *headers]
-    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
-
-
-@pytest.fixture(scope="module")
-def file_server() -> Iterator[str]:
-    """Python's own server of files: there is something on the port, but no service."""
-    handler = http.server.SimpleHTTPRequestHandler
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-        thread.join()
-
-
-def test_another_server(kind: type[AnyClient], file_server: str) -> None:
-    told = f"no tensor-round service answers at {file_server}: HTTP status"
-    with kind(file_server) as client:
-        for call in (lambda: client.round(X), client.operators, client.ready):
-            with pytest.raises(tr.UnknownRefusal) as caught:
-                call()
-            assert str(caught.value).startswith(told)
-            assert caught.value.detail == str(caught.value)
-
-
-JSON = "Content-Type: application/json"
+HTML, JSON = "Content-Type: text/html", "Content-Type: application/json"
 FOREIGN = {
-    "page": (answer("200 OK", b"<html>", "Content-Type: text/html"), '"text/html"'),
+    "page": (answer("200 OK", b"<html>", HTML), '"text/html"'),
+    "files": (answer("501 Unsupported method ('POST')", b"<html>", HTML), "HTTP status 501"),
     "framework": (answer("404 Not Found", b'{"detail":"Not Found"}', JSON), "HTTP status 404"),
     "moved": (
         answer("308 Permanent Redirect", b"", "Location: https://there.example/"),
@@ -60,14 +32,15 @@ FOREIGN = {
 
 @pytest.mark.parametrize(("sent", "why"), FOREIGN.values(), ids=FOREIGN)
 def test_answers_of_another_server(kind: type[AnyClient], sent: bytes, why: str) -> None:
-    with (
-        Proxy(None, lambda _: Fault(answer=sent)) as proxy,
-        kind(proxy.url, retries=0) as client,
-        pytest.raises((tr.UnknownRefusal, tr.ProtocolViolation)) as caught,
-    ):
-        client.round(X)
-    assert str(caught.value).startswith(f"no tensor-round service answers at {proxy.url}: ")
-    assert why in str(caught.value)
+    with Proxy(None, lambda _: Fault(answer=sent)) as proxy, kind(proxy.url, retries=0) as client:
+        for call in (lambda: client.round(X), client.operators, client.ready):
+            with pytest.raises((tr.UnknownRefusal, tr.ProtocolViolation)) as caught:
+                call()
+            assert caught.value.detail == str(caught.value)
+            assert caught.value.detail.startswith(
+                f"no tensor-round service answers at {proxy.url}: "
+            )
+            assert why in caught.value.detail
 
 
 @pytest.mark.parametrize("status", [401, 403, 429, 502, 503, 504])

@@ -23,6 +23,7 @@ import tensor_round as tr
 from support.cases.array_cases import bits, expected_bits, patterns
 from support.cases.executions import ieee754
 from support.clients import AnyClient
+from support.command_line import good
 from tensor_round.contract import errors
 from tensor_round.contract.call import RoundCall
 from tensor_round_service import local
@@ -32,9 +33,9 @@ WEB = ("fastapi", "starlette", "uvicorn", "httptools", "pydantic_settings", "htt
 
 
 def python(code: str, *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60
-    )
+    command = [sys.executable, "-c", code, *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -100,8 +101,7 @@ def test_elements_that_lie_across_words(kernels: str) -> None:
         "        client.round(unaligned, 'ties_to_away', out=unaligned)\n"
         "        assert np.array_equal(bits(unaligned), bits(y)), name\n"
     )
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    subprocess.run([sys.executable, "-c", code, kernels], check=True, env=environment, timeout=60)
+    python(code, kernels)
 
 
 def test_a_deadline_holds_between_pieces(kind: type[AnyClient]) -> None:
@@ -188,12 +188,6 @@ def test_the_command_line_without_a_service(tmp_path: Path) -> None:
         ["ping"],
         ["conformance"],
     ):
-        subprocess.run(
-            [sys.executable, "-m", "tensor_round", *arguments, "--url", "local:"],
-            cwd=tmp_path,
-            check=True,
-            capture_output=True,
-            timeout=60,
-        )
+        good(*arguments, url="local:", folder=tmp_path)
     y = np.load(tmp_path / "out.npy")
     assert np.array_equal(bits(y), expected_bits(x, "ties_to_away"))

@@ -77,13 +77,3 @@ def test_a_first_call_to_nobody_is_not_waited_for(kind: type[AnyClient], retries
             client.round(X)
         assert client.ready() is False
         assert time.monotonic() - began < SOON
-
-
-def test_without_retries_nothing_is_tried_again(kind: type[AnyClient]) -> None:
-    with Service() as service, kind(service.url, retries=0) as client:
-        client.round(X)
-        assert service.stop() == 0
-        began = time.monotonic()
-        with pytest.raises(tr.ConnectionFailed):
-            client.round(X)
-        assert time.monotonic() - began < SOON

@@ -12,7 +12,7 @@ import pytest
 import tensor_round as tr
 from support.cases.array_cases import LAYOUTS, bits, expected_bits, patterns
 from support.clients import AnyClient
-from support.http.proxy import Fault, Proxy
+from support.http.proxy import Fault, Proxy, answer
 from support.services.server import Service
 
 
@@ -49,11 +49,14 @@ def test_tiles_travel_on_as_many_connections_as_allowed(
         assert len(proxy.seen) <= 3, "and used again"
 
 
-def test_progress_is_told_tile_by_tile(kind: type[AnyClient], service: Service) -> None:
+@pytest.mark.parametrize("method", ["round", "compare"])
+def test_progress_is_told_tile_by_tile(
+    kind: type[AnyClient], service: Service, method: str
+) -> None:
     told: list[tuple[int, int]] = []
     x = patterns("float32", 1000)
-    with kind(service.url, tile_bytes=400) as client:
-        client.round(x, progress=lambda done, total: told.append((done, total)))
+    with kind(service.url, tile_bytes=400, connections=1) as client:
+        getattr(client, method)(x, progress=lambda done, total: told.append((done, total)))
     assert told == [(done, 4000) for done in range(0, 4001, 400)]
 
 
@@ -104,7 +107,7 @@ def test_the_first_error_ends_the_call_in_every_thread(
     kind: type[AnyClient], service: Service
 ) -> None:
     """One connection is refused for good while others wait for slow answers."""
-    refusal = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    refusal = answer("403 Forbidden")
     with (
         Proxy(
             service.address,

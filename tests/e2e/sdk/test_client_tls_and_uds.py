@@ -14,7 +14,7 @@ import pytest
 import tensor_round as tr
 from support.cases.array_cases import bits, expected_bits, patterns
 from support.clients import AnyClient
-from support.http.proxy import Fault, Proxy
+from support.http.proxy import Fault, Proxy, answer
 from support.services.server import Service
 from support.services.tls import CA, CLIENT, SERVER, TlsService
 
@@ -113,9 +113,9 @@ def test_no_unix_socket(kind: type[AnyClient], tmp_path: Path) -> None:
 
 
 def test_keys_and_headers_go_with_every_request(kind: type[AnyClient], service: Service) -> None:
-    refused = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    refused = Fault(answer=answer("401 Unauthorized"))
     with (
-        Proxy(None, lambda _: Fault(answer=refused)) as proxy,
+        Proxy(None, lambda _: refused) as proxy,
         kind(proxy.url, api_key="s3cret", headers={"X-Trace": "7"}) as client,
     ):
         for call in (lambda: client.round(np.zeros(3, "f4")), client.operators, client.ready):
@@ -130,8 +130,7 @@ def test_keys_and_headers_go_with_every_request(kind: type[AnyClient], service: 
 
 
 def test_a_service_below_a_path(kind: type[AnyClient]) -> None:
-    missing = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-    with Proxy(None, lambda _: Fault(answer=missing)) as proxy:
+    with Proxy(None, lambda _: Fault(answer=answer("404 Not Found"))) as proxy:
         with kind(f"{proxy.url}/numerics/v1/") as client, pytest.raises(tr.UnknownRefusal):
             client.round(np.zeros(3, "f4"))
         assert proxy.seen[0].request_line == "POST /numerics/v1/round HTTP/1.1"
@@ -173,8 +172,7 @@ def test_http_where_https_is_spoken(kind: type[AnyClient]) -> None:
 
 
 def test_a_service_that_has_answered_by_http_speaks_it(kind: type[AnyClient]) -> None:
-    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n"
-    answers = Fault(answer=head + b"Connection: close\r\n\r\n{}")
+    answers = Fault(answer=answer("200 OK", b"{}", "Content-Type: application/json"))
     with (
         Proxy(None, lambda number: Fault(answer=b"") if number else answers) as proxy,
         kind(proxy.url, retries=0) as client,

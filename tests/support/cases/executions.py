@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from support.cases.array_cases import expected_bits, patterns
+from support.cases.array_cases import patterns
 from support.cases.descriptors import EXAMPLES
 from support.cases.dialect import Document
 from tensor_round.contract.call import RoundCall
-from tensor_round.contract.host_memory import strided_view
 from tensor_round.contract.operators import registry
 
 TENSOR: Document = {"DataType": "FLOAT32", "Sizes": [2, 3]}
@@ -44,15 +41,6 @@ def payload_of(call: RoundCall) -> bytes:
     name, itemsize = call.input.dtype.name, call.input.dtype.itemsize
     whole = patterns(name, call.input.byte_length // itemsize + 1)
     return whole.tobytes()[: call.input.byte_length]
-
-
-def reference(call: RoundCall, payload: bytes) -> bytes:
-    """The output's bytes, element by element."""
-    source = strided_view(np.frombuffer(payload, np.uint8), call.input)
-    memory = np.zeros(call.output.byte_length, np.uint8)
-    target = strided_view(memory, call.output)
-    target.view(f"<u{target.itemsize}")[...] = expected_bits(source, call.rounding)
-    return memory.tobytes()
 
 
 DOCUMENTS: dict[str, Document] = {

@@ -45,6 +45,12 @@ class Fault:
 FAULTLESS = Fault()
 
 
+def answer(status: str, body: bytes = b"", *headers: str) -> bytes:
+    """A whole response, after which the connection ends."""
+    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", "Connection: close", *headers]
+    return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
+
+
 @dataclass
 class Seen:
     """What went through one connection."""
