@@ -40,9 +40,10 @@ HEAD = """\
 # How runtimes round
 
 Each row is an error that `tensor-round verify` found on {day}, on {machine}.
-"This is" names the [model of misbehaviour](verify.md#models-of-misbehaviour) or
-[deviation](verify.md#casts-and-quantization) that predicts each result. The last column repeats it.
-In rounding, changed NaNs are wrong (`--nans bits`). Further tables list the right results.
+"This is" names the [model of misbehaviour](explanation.md#models-of-misbehaviour) or
+[deviation](explanation.md#deviations-of-conversions) that predicts each result. The last column
+repeats it. In rounding, changed NaNs are wrong (`--nans bits`). Further tables list the right
+results.
 
 `make runtimes` writes this page. `verify` tries only the directions and the saturation that a
 runtime has. wgpu runs on Mesa's lavapipe, a Vulkan driver for CPUs. LiteRT is TensorFlow's runtime

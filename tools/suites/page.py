@@ -17,7 +17,7 @@ HEAD = """\
 # Published test suites
 
 Published suites let many wrong kernels pass: "12 of 24" means that 12 of 24 wrong rules pass. Each
-[model of misbehaviour](verify.md#models-of-misbehaviour) that gives a wrong number runs on the
+[model of misbehaviour](explanation.md#models-of-misbehaviour) that gives a wrong number runs on the
 suite's operands, and the suite's own comparison judges it. With "no case", all rules pass; empty
 cells are unspecified types.
 
@@ -63,9 +63,9 @@ pass the suite's comparison with any operand.
 CONVERSIONS = """
 ## Casts and quantization
 
-This table tries the [deviations](verify.md#casts-and-quantization). In ONNX's casts to float16 all
-pass: no operand is a tie, becomes subnormal or is near the largest number, and a result may be one
-unit in the last place away. A tolerance of 1e-3 allows 65 in 16-bit integers.
+This table tries the [deviations](explanation.md#deviations-of-conversions). In ONNX's casts to
+float16 all pass: no operand is a tie, becomes subnormal or is near the largest number, and a result
+may be one unit in the last place away. A tolerance of 1e-3 allows 65 in 16-bit integers.
 
 | suite | case | of | passes | which | operands that find it |
 |---|---|---|---|---|---|

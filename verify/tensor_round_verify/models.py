@@ -87,7 +87,7 @@ def _integer_path(width: int, narrow: str, source: str) -> Model:
     return Model(
         f"integers through {narrow}",
         "path",
-        f"takes the low {width} bits as a signed integer, rounds it in {narrow}, converts back",
+        f"rounds the low {width} bits, as a signed integer, in {narrow}",
         source,
         faulty.integers_through(width, narrow),
         lambda dtype, _: INTEGER_WIDTHS.get(dtype, 0) >= width,
@@ -112,37 +112,36 @@ FORMULAS = (
     Model(
         "half toward +infinity",
         "formula",
-        "rounds to nearest, and exact ties up, as JavaScript's Math.round",
+        "rounds ties up, as JavaScript's Math.round",
         "gh:tensorflow/tfjs#7373, gh:tenstorrent/tt-metal#56525",
         faulty.half_up,
     ),
     Model(
         "trunc(x + copysign(0.5, x))",
         "formula",
-        "adds a half in the tensor's own format, where the sum is itself rounded, and truncates; "
-        "x >= 0 ? floor(x + 0.5) : ceil(x - 0.5) is the same but for -0.0",
+        "adds a half in the tensor's own format, which rounds the sum; "
+        "x >= 0 ? floor(x + 0.5) : ceil(x - 0.5) differs only for -0.0",
         "OpenVINO's CPU plugin (half_away_from_zero), ggml's Vulkan shader unary.comp",
         faulty.formula(faulty.trunc_of_half_added),
     ),
     Model(
         "floor(x + 0.5)",
         "formula",
-        "adds a half in the tensor's own format, where the sum is itself rounded, and floors",
+        "adds a half in the tensor's own format, which rounds the sum",
         "gh:KhronosGroup/SPIRV-Cross#1530, gh:WebKit/WebKit#63337, gh:odin-lang/Odin#2675",
         faulty.formula(faulty.floor_of_half_added),
     ),
     Model(
         "trunc(x + 0.5)",
         "formula",
-        "adds a half in the tensor's own format, where the sum is itself rounded, and truncates: "
-        "negatives with a fraction come out too large",
+        "the same; negatives with a fraction come out too large",
         _NO_REPORT,
         faulty.formula(faulty.trunc_of_sum),
     ),
     Model(
         "trunc(x + 0.5) in a wider type",
         "formula",
-        "the same with an exact sum, as with a half in double",
+        "the same with an exact sum, as in double",
         _NO_REPORT,
         faulty.formula(faulty.trunc_of_wide_sum),
         lambda dtype, _: dtype in FLOATS and dtype != "float64",
@@ -150,15 +149,15 @@ FORMULAS = (
     Model(
         "magic number",
         "formula",
-        "adds and subtracts 1.5 * 2^p, p fraction bits: x + 12582912 - 12582912 in float32; large "
-        "numbers lose their last bits, and zeros their sign",
+        "adds and subtracts 1.5 * 2^p, p fraction bits (12582912 in float32): large numbers lose "
+        "their last bits, and zeros their sign",
         _NO_REPORT,
         faulty.formula(faulty.magic),
     ),
     Model(
         "magic number of x's sign",
         "formula",
-        "adds and subtracts 2^p with the sign of x: 8388608 in float32",
+        "adds and subtracts 2^p with the sign of x (8388608 in float32)",
         _NO_REPORT,
         faulty.formula(faulty.signed_magic),
     ),
@@ -174,7 +173,7 @@ PATHS = (
     Model(
         "flush subnormals",
         "path",
-        "takes subnormals for zeros of their sign",
+        "reads subnormals as zeros of their sign",
         "JAX on the CPU (gh:jax-ml/jax#38995), LiteRT by XNNPACK: ceil and floor",
         faulty.flushed,
     ),
@@ -201,8 +200,8 @@ ZEROS = (
     Model(
         "zero's sign lost",
         "zeros",
-        "every result that is zero is +0.0",
-        "gh:gpuweb/gpuweb#1381 (WGSL lets the sign go), gh:moonbitlang/core#3912",
+        "every zero becomes +0.0",
+        "gh:gpuweb/gpuweb#1381 (WGSL allows it), gh:moonbitlang/core#3912",
         faulty.zeros_lost(lambda bits, _: np.ones(bits.shape, np.bool_)),
     ),
     Model(
@@ -225,8 +224,8 @@ INTEGERS = tuple(
     Model(
         f"through int{width}{' saturated' if saturates else ''}",
         "zeros",
-        f"the result is converted to int{width} and back: -0.0 is lost, and what does not fit "
-        f"becomes {'the nearest integer' if saturates else f'-2^{width - 1}'}",
+        f"converts the result to int{width} and back: -0.0 becomes +0.0, numbers beyond the type "
+        f"become {'the nearest integer' if saturates else f'-2^{width - 1}'}",
         _SATURATING if saturates else f"x86's conversions, NumPy's astype(int{width}) there",
         faulty.through_integers(width, saturates=saturates),
         _with_infinity if width == 32 and not saturates else faulty.exceeds_int32,
@@ -245,14 +244,14 @@ QUIETED = Model(
 PAYLOAD_LOST = Model(
     "payload lost",
     "nans",
-    "every NaN becomes the quiet NaN without payload, of its sign",
+    "every NaN becomes quiet, without payload; its sign stays",
     "ONNX Runtime's float16, ml_dtypes' bfloat16",
     faulty.nans_become(faulty.payload_lost),
 )
 PAYLOAD_CUT = Model(
     "payload cut to float32's",
     "nans",
-    "quiets NaNs, and keeps of the payload the leading bits that float32 has",
+    "quiets NaNs, and keeps only the payload bits that float32 has",
     "OpenVINO's CPU plugin, float64",
     faulty.nans_become(faulty.cut_to("float32")),
     lambda dtype, _: dtype == "float64",
@@ -283,7 +282,7 @@ NUMBERS = tuple(
     Model(
         f"NaN as {name}",
         "nans",
-        f"every NaN becomes {name}, as by a conversion to an integer",
+        f"every NaN becomes {name}",
         source,
         faulty.nans_as(value),
         fits,

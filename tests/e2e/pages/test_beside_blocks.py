@@ -21,7 +21,7 @@ from tensor_round_verify.conversions.deviation import NO_REPORT
 from tensor_round_verify.conversions.deviations import CASTS, QUANTIZATIONS
 
 PAGE = "docs/verify.md"
-TEXT = (ROOT / PAGE).read_text()
+TEXT = (ROOT / PAGE).read_text() + (ROOT / "docs/explanation.md").read_text()
 
 
 def examples(language: str) -> list[str]:
@@ -48,33 +48,43 @@ def rows(heading: str) -> list[list[str]]:
     """The rows of the table below a line."""
     below = "|---" * (heading.count("|") - 1) + "|"
     table = TEXT.partition(f"{heading}\n{below}\n")[2].partition("\n\n")[0]
-    return [re.split(r" \| ?", row.strip("| \n")) for row in table.splitlines()]
+    return [row.strip("| \n").split(" | ") for row in table.splitlines()]
 
 
-#: The head of each table of the page, and its rows in the code.
+def source(text: str) -> list[str]:
+    """The last cell of a deviation, which is empty without a known report."""
+    return [] if text == NO_REPORT else [text]
+
+
+#: By its name, where each deviation of blocks was found.
+OF_BLOCKS = {d.name: d.source for d in (*of_blocks.QUANTIZATIONS, *of_blocks.DEQUANTIZATIONS)} | {
+    name: of_blocks.SOURCES_OF_LAYOUTS.get(name, NO_REPORT) for name in LAYOUTS
+}
+#: The head of each table of the pages, and its rows in the code.
 TABLES: dict[str, list[list[str]]] = {
-    "| model | effect | found in |": [[f"`{m.name}`", m.about, m.source] for m in MODELS],
+    "| model | effect | found in |": [[f"`{m.name}`", m.about, *source(m.source)] for m in MODELS],
     "| deviation | effect | found in |": [
-        [f"`{d.name}`", d.about, d.source]
+        [f"`{d.name}`", d.about, *source(d.source)]
         for d in {d.name: d for d in (*CASTS, *QUANTIZATIONS)}.values()
     ],
-    "| RUNTIME | operators | needs |": [
-        [f"`{row}`", row.about, *([f"`pip install {row.package}`"] if row.package else [])]
-        for row in RUNTIMES
+    "| RUNTIME | operators | pip install |": [
+        [f"`{row}`", row.about, *([f"`{row.package}`"] if row.package else [])] for row in RUNTIMES
     ],
     "| deviation of blocks | found in |": [
-        [f"`{name}`", source]
-        for name, source in (
-            {d.name: d.source for d in (*of_blocks.QUANTIZATIONS, *of_blocks.DEQUANTIZATIONS)}
-            | {name: of_blocks.SOURCES_OF_LAYOUTS.get(name, NO_REPORT) for name in LAYOUTS}
-        ).items()
+        [f"`{name}`", found] for name, found in OF_BLOCKS.items() if found != NO_REPORT
     ],
 }
 
 
 @pytest.mark.parametrize("heading", TABLES)
-def test_tables_of_the_page_of_verify_are_the_codes(heading: str) -> None:
+def test_tables_of_runtimes_and_of_wrong_rules_are_the_codes(heading: str) -> None:
     assert rows(heading) == TABLES[heading]
+
+
+def test_deviations_of_blocks_without_a_report_are_listed() -> None:
+    listed = TEXT.partition("No report is known of: ")[2]
+    without = [name for name, found in OF_BLOCKS.items() if found == NO_REPORT]
+    assert re.findall("`(.*?)`", " ".join(listed.split())) == without
 
 
 #: What only GitHub, or a release, can do.

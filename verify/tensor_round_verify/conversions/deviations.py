@@ -54,7 +54,7 @@ def _rounds(name: str, rounding: str, source: str = NO_REPORT) -> Deviation:
 
 
 def _through(narrow: str, source: str) -> Deviation:
-    about = f"converts to {narrow} first, and so rounds twice"
+    about = f"converts to {narrow} first: rounds twice"
     return Deviation(f"through {narrow}", "path", about, source, {"via": narrow})
 
 
@@ -77,19 +77,19 @@ CASTS = (
     Deviation(
         "half added to odd patterns alone",
         "rounding",
-        "(bits + ((bits & 0x10000) >> 1)) >> 16: ties are right; if the last kept bit is 0, "
-        "numbers above a tie are truncated",
+        "(bits + ((bits & 0x10000) >> 1)) >> 16: if the last kept bit is 0, truncates numbers "
+        "above a tie",
         "OpenVINO's CPU plugin, to bfloat16",
         {"half_for_odd": True},
     ),
     Deviation(
         *("saturates", "overflow"),
-        "gives the largest number, even if saturation is not asked for",
+        "always saturates",
         *("gh:jax-ml/ml_dtypes#400", {"saturate": True}),
     ),
     Deviation(
         *("does not saturate", "overflow"),
-        "gives infinity or NaN, even if saturation is asked for",
+        "never saturates",
         *("gh:pytorch/pytorch#178817", {"saturate": False}),
     ),
     Deviation(
@@ -98,20 +98,20 @@ CASTS = (
     ),
     Deviation(
         *("infinities saturate", "overflow"),
-        "gives the largest number for infinities, but not for finite numbers",
+        "saturates infinities, but not finite numbers",
         *(NO_REPORT, {"infinities_saturate": True}),
     ),
     Deviation(
-        *("flush subnormals", "zeros", "treats subnormal operands as zeros of the same sign"),
+        *("flush subnormals", "zeros", "reads subnormals as zeros of their sign"),
         *("gh:jax-ml/jax#38995", {"flushed": "operands"}),
     ),
     Deviation(
         *("flush subnormal results", "zeros"),
-        "replaces subnormal results by zeros of the same sign",
+        "replaces subnormal results by zeros of their sign",
         *("gh:ahrefs/ocannl#646", {"flushed": "results"}),
     ),
     Deviation(
-        *("zero's sign lost", "zeros", "every result that is zero is +0.0"),
+        *("zero's sign lost", "zeros", "every zero becomes +0.0"),
         *("gh:ahrefs/ocannl#646", {"zero_signed": False}),
     ),
 )
@@ -119,7 +119,7 @@ QUANTIZATIONS = (
     *ROUNDINGS,
     _rounds("half toward +infinity", "half_up", "gh:tenstorrent/tt-metal#56525"),
     _quotient(
-        *("reciprocal", "multiplies by 1 / scale, rounded, in place of the division"),
+        *("reciprocal", "multiplies by 1 / scale, which is rounded"),
         *("gh:arch-hdl-lang/arch-com#905, ggml's quantiser", _by_reciprocal),
     ),
     *(
@@ -133,7 +133,7 @@ QUANTIZATIONS = (
     *(
         _quotient(
             f"quotient in {wide}",
-            f"divides in {wide} for every type of scale",
+            f"always divides in {wide}",
             *(NO_REPORT, _quotient_in(wide)),
         )
         for wide in ("float32", "float64")
@@ -149,11 +149,11 @@ QUANTIZATIONS = (
     ),
     Deviation(
         *("through int32", "overflow"),
-        "gives the least value for a quotient that does not fit into int32",
+        "quotients beyond int32 become the least value",
         *("ONNX's reference evaluator", {"through_int32": True}),
     ),
     Deviation(
-        *("no saturation", "overflow", "keeps the last bits of numbers beyond the largest"),
+        *("no saturation", "overflow", "keeps the last bits of larger numbers"),
         *(NO_REPORT, {"wraps": True}),
     ),
 )
