@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -40,3 +41,18 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
         gc.collect()
         gc.freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Several processes begin with the last files, those that wait spread among the others.
+
+    End-to-end tests wait more than they compute: so the cores are seldom idle, or all wanted.
+    """
+    if not hasattr(config, "workerinput"):
+        return
+    place: dict[Path, float] = {}
+    for waits in (True, False):
+        paths = dict.fromkeys(item.path for item in items if ("e2e" in item.path.parts) == waits)
+        place |= {path: -number / len(paths) for number, path in enumerate(paths)}
+    items.sort(key=lambda item: place[item.path])

@@ -125,7 +125,7 @@ def test_a_rank_that_no_operator_takes(folder: Path) -> None:
 @pytest.mark.slow
 def test_files_larger_than_memory_allows(tmp_path: Path) -> None:
     """Private memory may grow by less than half of either file."""
-    size = 24 << 18
+    size = 12 << 18
     ties = len(range(1, size, 1001)) + 1
     for name in ("a", "b"):
         file = np.lib.format.open_memmap(tmp_path / f"{name}.npy", "w+", "<f4", (size,))
@@ -138,6 +138,6 @@ def test_files_larger_than_memory_allows(tmp_path: Path) -> None:
             f"but for 1 of {size:,} elements, 1 of the exact ties; first [{size - 1}]",
         ),
     ):
-        done = limited(12 << 20, "compare", *names, folder=tmp_path)
+        done = limited(6 << 20, "compare", *names, folder=tmp_path)
         assert done.returncode == len(names) - 1, done.stderr
         assert told in done.stdout

@@ -8,6 +8,7 @@ import json
 import select
 import time
 from collections.abc import Callable, Iterator
+from itertools import cycle
 
 import numpy as np
 import pytest
@@ -46,15 +47,14 @@ def test_malformed_gzip_bodies_keep_no_memory(limited: Service) -> None:
     whole[-6] ^= 1  # its checksum, so that all of it is unpacked first
     bodies = {bytes(whole): MIB, gzip.compress(bytes(4 * MIB), 9)[:-9]: 4 * MIB}
     before = 0
-    for turn in range(52):
+    for turn in range(27):
         for body, nbytes in bodies.items():
             descriptor = ieee754("float32", [nbytes // 4])
             reply = post(limited, descriptor, body, Content_Encoding="gzip")
             assert (reply.status, reply.json()["code"]) == (400, "malformed_encoding")
         if turn == 1:  # what is loaded late is there
-            time.sleep(5)
             before = limited.rss()
-    assert limited.rss() - before <= 32 * MIB
+    assert limited.rss() - before <= 16 * MIB
     still_works(limited)
 
 
@@ -216,21 +216,18 @@ CROWDED = ["empty arrays", "objects of one", "nested arrays", "numbers", *NESTED
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("name", CROWDED)
-def test_crowd_of_packed_documents_shares_the_budget(
-    service: Service, name: str, path: str
-) -> None:
+def test_crowd_of_packed_documents_shares_the_budget(service: Service, name: str) -> None:
     body = gzip.compress((DOCUMENTS | NESTED)[name](), 6)
-    head = (
-        f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-        f"Content-Encoding: gzip\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-    ).encode()
+    fields = (
+        "HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\n"
+        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    )
     with contextlib.ExitStack() as stack:
         plugs = [stack.enter_context(contextlib.closing(service.connect())) for _ in range(CROWD)]
         watch = stack.enter_context(contextlib.closing(service.connection()))
-        for plug in plugs:
-            plug.sendall(head + body)
+        for plug, path in zip(plugs, cycle(PATHS), strict=False):
+            plug.sendall(f"POST {path} {fields}".encode() + body)
         waiting, slowest = set(plugs), 0.0
         while waiting:
             began, busy = time.monotonic(), service.busy_seconds()
@@ -246,24 +243,21 @@ def test_crowd_of_packed_documents_shares_the_budget(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("nbytes", "budget"), [(3 * MIB // 2, BUDGET), (6 * MIB, 256 * MIB)])
 @pytest.mark.parametrize("path", PATHS)
-def test_single_request_over_the_budget_is_not_told_to_retry(
-    path: str, nbytes: int, budget: int
-) -> None:
-    shape = [nbytes // 4]
+def test_single_request_over_the_budget_is_not_told_to_retry(path: str) -> None:
+    shape = [3 * MIB // 8]
     head = {"descriptor": json.loads(ieee754("float32", shape)), "data": None}
     if path != "/round":
         head = document(tensor("FP32", shape, data=None))
     numbers = ",".join(["1.5"] * shape[0])
     body = json.dumps(head).replace("null", f"[{numbers}]").encode()
-    with Service("--max-bytes-in-flight", str(budget)) as service:
+    with Service("--max-bytes-in-flight", str(BUDGET)) as service:
         before = service.rss()
         for _ in range(2):
             reply = service.request("POST", path, body, JSON)
             assert reply.status in (200, 413), reply.content[:200]
             assert reply.status == 200 or b"the service has" in reply.content
-        assert service.peak_rss() - before < budget + BESIDE
+        assert service.peak_rss() - before < BUDGET + BESIDE
 
 
 def wished(count: int) -> bytes:

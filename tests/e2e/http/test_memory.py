@@ -98,7 +98,7 @@ def test_stalled_bodies_free_their_memory_when_they_are_refused() -> None:
     with Service("--receive-timeout", "1") as service, contextlib.ExitStack() as stack:
         assert post(service, ieee754("float32", [x.size]), x.tobytes()).status == 200
         before = service.rss()
-        plugs = [stack.enter_context(contextlib.closing(service.connect())) for _ in range(12)]
+        plugs = [stack.enter_context(contextlib.closing(service.connect())) for _ in range(6)]
         for plug in plugs:
             plug.sendall(message(x)[:-1000])
         assert all(plug.recv(12) == b"HTTP/1.1 408" for plug in plugs)
@@ -128,7 +128,7 @@ def page_faults(service: Service) -> int:
 
 @pytest.mark.slow
 def test_large_tensor_is_held_once() -> None:
-    payload = np.full(64 * MIB, 1.5, "<f4")
+    payload = np.full(32 * MIB, 1.5, "<f4")
     with Service() as service:
         assert post(service, ieee754("float32", [3]), bytes(12)).status == 200
         before = service.rss()

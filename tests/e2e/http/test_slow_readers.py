@@ -146,10 +146,10 @@ def test_stop_does_not_wait_for_a_reader_beyond_the_drain_timeout() -> None:
 @pytest.mark.slow
 def test_steady_reader_above_the_minimum_rate_gets_the_whole_response() -> None:
     """The kernel takes megabytes at once, and then nothing for longer than the grace."""
-    rate = 256 << 10
+    rate = 512 << 10
     x = np.full(12 * MIB // 4, 1.5, "<f4")
     with (
-        Service("--receive-timeout", "2", "--min-send-rate", str(rate)) as service,
+        Service("--receive-timeout", "1", "--min-send-rate", str(rate)) as service,
         contextlib.closing(narrow(service)) as plug,
     ):
         plug.sendall(message(x, more=CLOSE))

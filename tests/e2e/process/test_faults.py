@@ -135,7 +135,7 @@ def _faulty(original: Callable[..., Any], fault: Fault, when: str) -> Callable[.
 #: Where the failure is the device's, what it is called.
 DEVICE = {"copy_in", "launch", "copy_out"}
 PAGE = resource.getpagesize()
-ERRORS = [MemoryError, OutOfMemoryError, RuntimeError]
+ERRORS = [OutOfMemoryError, RuntimeError]
 
 X = np.linspace(-3, 3, 40, dtype="<f4")
 LARGE = np.linspace(-1e4, 1e4, 3 << 18, dtype="<f4")

@@ -290,8 +290,7 @@ def read_lines(read: int, last: str) -> list[str]:
 
 
 @pytest.mark.slow
-@FORMATS
-@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize(("workers", "log_format"), [("1", "json"), ("2", "console")])
 def test_stalled_reader_of_the_log_stops_nothing(
     workers: str, log_format: str, tmp_path: Path
 ) -> None:

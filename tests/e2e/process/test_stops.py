@@ -58,16 +58,16 @@ def rest_of(connection: HTTPConnection) -> Reply:
 @ALONE_AND_TOGETHER
 def test_sigterm_under_load_loses_no_request(workers: str) -> None:
     under_way = 0
-    for turn in range(3):
+    for turn in range(2):
         with Service("--workers", workers) as service:
             begun, waiting = interrupted(service, 0.3 + 0.037 * turn)
         assert not [call for call in begun if call.fault]
         under_way += waiting
-    assert under_way >= 3, "nothing was under way that could have been lost"
+    assert under_way >= 2, "nothing was under way that could have been lost"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("workers", "rounds"), [("1", 3), ("3", 2)], ids=["alone", "workers"])
+@pytest.mark.parametrize(("workers", "rounds"), [("1", 2), ("3", 1)], ids=["alone", "workers"])
 def test_stop_loses_no_connection_of_48_callers(workers: str, rounds: int) -> None:
     """Each opens a connection for each request."""
     fates = Fates()
@@ -90,7 +90,7 @@ def test_stop_loses_no_connection_to_a_unix_socket(tmp_path: Path) -> None:
 @EACH_STARTED
 @ALONE_AND_TOGETHER
 def test_stopping_service_serves_on_for_the_drain_delay(workers: str) -> None:
-    delay = 4  # far more than its requests take
+    delay = 3  # far more than its requests take
     with (
         Service("--workers", workers, "--drain-delay", str(delay)) as service,
         half_a_request(service) as slow,
@@ -331,7 +331,7 @@ def wait_for(load: Load, more: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "workers"), [("tcp", "1"), ("tcp", "2"), ("unix", "1")])
+@pytest.mark.parametrize(("kind", "workers"), [("tcp", "2"), ("unix", "1")])
 def test_update_on_an_inherited_socket_loses_none_of_1000_calls(
     kind: str, workers: str, tmp_path: Path
 ) -> None:

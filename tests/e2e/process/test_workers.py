@@ -147,7 +147,7 @@ def test_busy_worker_is_not_killed() -> None:
     descriptor = ieee754("float32", [large.size])
     with two_of(ImpatientService) as service:
         workers = workers_of(service)
-        end = time.monotonic() + 3 * SECONDS
+        end = time.monotonic() + 2 * SECONDS
         while time.monotonic() < end:
             assert post(service, descriptor, large.data.cast("B")).status == 200
         assert workers_of(service) == workers
@@ -162,6 +162,6 @@ def test_service_that_was_stopped_as_a_whole_goes_on() -> None:
         for number in (signal.SIGSTOP, signal.SIGCONT):
             for process in processes:
                 os.kill(process, number)
-            time.sleep(2 * SECONDS)
+            time.sleep(1.4 * SECONDS)
         assert sorted([service.pid, *workers_of(service)]) == sorted(processes)
     assert not killed(service)

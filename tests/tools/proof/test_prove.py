@@ -28,7 +28,8 @@ PTX = Path(__file__).parent / "ptx"
 LONG = {
     *product(["CUDA C -ftz"], [name for name in FLOATS if name != "float32"]),
     *product(["LLVM IR -O3"], ["float16", "float8_e4m3fn", "float8_e5m2"]),
-    *product(["reference"], ["float32", "float64"]),
+    ("LLVM IR", "float16"),
+    *product(["reference"], [name for name in FLOATS if name != "float8_e5m2"]),
 }
 #: CuPy always compiles with -ftz: ``make prove`` has the CUDA C without it.
 HERE = [
@@ -87,8 +88,8 @@ def test_a_dtype_that_is_not_in_the_table_is_proved() -> None:
     for rounding in Rounding:
         (claim,) = claims(way, made, rounding, texts.unchanged)
         assert ask(claim, "bitwuzla", 60)[0] == ""
-        (wrong,) = claims(way, made, rounding, lambda text: text.replace("fsub", "fadd"))
-        assert ask(wrong, "bitwuzla", 60)[0].startswith("wrong for 0x")
+    (wrong,) = claims(way, made, rounding, lambda text: text.replace("fsub", "fadd"))
+    assert ask(wrong, "bitwuzla", 60)[0].startswith("wrong for 0x")
 
 
 def test_only_texts_know_the_service() -> None:
