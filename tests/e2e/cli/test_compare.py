@@ -56,17 +56,6 @@ def test_but_for_an_element(folder: Path) -> None:
     )
 
 
-def test_a_known_misbehaviour(folder: Path) -> None:
-    a = np.array([0.49999997, 2.5, 8388609, -0.25], np.float32)
-    np.save(folder / "a.npy", a)
-    np.save(folder / "b.npy", np.trunc(a + np.copysign(np.float32(0.5), a)))
-    done = compare(folder, "a.npy", "b.npy")
-    assert (done.returncode, done.stdout) == (
-        1,
-        "b.npy is a.npy rounded by trunc(x + copysign(0.5, x))\n",
-    )
-
-
 def test_where_operators_differ(folder: Path) -> None:
     done = compare(folder, "a.npy")
     assert (done.returncode, done.stdout) == (0, f"{tr.compare(X)}\n")
@@ -94,9 +83,7 @@ def test_types_that_npy_has_no_name_for(folder: Path) -> None:
 
 BAD: dict[str, tuple[Any, str]] = {
     "no-npy": (b"no such thing", "for B: b.npy: this is not a .npy file"),
-    "shape": (np.zeros(6, "f4"), "for B: b has shape (6,), a has (2, 3)"),
     "dtype": (np.zeros((2, 3), "f2"), "for B: b has dtype float16, a has float32"),
-    "complex": (np.zeros((2, 3), complex), "for B: b.npy: the .npy file has elements of type"),
     "none": (None, "for B: b.npy: No such file"),
 }
 

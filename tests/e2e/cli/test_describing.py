@@ -14,6 +14,7 @@ import pytest
 
 from support.command_line import bad, command, good
 from support.http.proxy import Fault, Proxy
+from support.http.proxy import answer as written
 from support.services.server import Service
 from support.services.tls import CA, SERVER
 
@@ -39,26 +40,19 @@ def test_conformance(service: Service) -> None:
     assert json.loads(good("conformance", "--json", url=service.url).stdout)["matches_this_package"]
 
 
+def answer(document: object, status: str = "200 OK", kind: str = "application/json") -> bytes:
+    """A service's response."""
+    fields = f"Content-Type: {kind}", "X-Request-ID: abc"
+    return written(status, json.dumps(document).encode(), *fields)
+
+
 def test_conformance_is_computed_here_not_taken_from_the_service(service: Service) -> None:
-    lie = json.dumps(
-        {
-            "conforms": True,
-            "backends": {
-                "numpy": {
-                    "float16": {"ties_to_even": {"sha256": "0" * 64, "matches_published": True}}
-                }
-            },
-        }
-    ).encode()
-    answer = (
-        b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n"
-        b"Content-Length: %d\r\n\r\n" % len(lie)
-    ) + lie
-    with Proxy(None, lambda _: Fault(answer=answer)) as proxy:
-        assert b"NO" in command("conformance", url=proxy.url).stdout
-        assert command("conformance", url=proxy.url).returncode == 1
-        shown = bad(1, "", "conformance", url=proxy.url)
-        assert shown == ""
+    row = {"ties_to_even": {"sha256": "0" * 64, "matches_published": True}}
+    lie = {"conforms": True, "backends": {"numpy": {"float16": row}}}
+    with Proxy(None, lambda _: Fault(answer=answer(lie))) as proxy:
+        done = command("conformance", url=proxy.url)
+    assert (done.returncode, done.stderr) == (1, b"")
+    assert b"NO" in done.stdout
 
 
 def test_ping(service: Service) -> None:
@@ -66,19 +60,12 @@ def test_ping(service: Service) -> None:
     assert json.loads(good("ping", "--json", url=service.url).stdout)["ready"] is True
 
 
-REFUSAL = json.dumps(
-    {"code": "unauthorized", "detail": "no valid key", "status": 401, "errors": []}
-).encode()
-UNAUTHORIZED = (
-    b"HTTP/1.1 401 Unauthorized\r\nContent-Type: application/problem+json\r\n"
-    b"X-Request-ID: abc\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(REFUSAL)
-) + REFUSAL
-
-
 def test_refusals_are_exit_code_1_and_name_a_remedy(tmp_path: Path) -> None:
     key = tmp_path / "key"
     key.write_text("s3cret\nsecond line\n")
-    with Proxy(None, lambda _: Fault(answer=UNAUTHORIZED)) as proxy:
+    refusal = {"code": "unauthorized", "detail": "no valid key", "status": 401, "errors": []}
+    unauthorized = answer(refusal, "401 Unauthorized", "application/problem+json")
+    with Proxy(None, lambda _: Fault(answer=unauthorized)) as proxy:
         shown = bad(1, "no valid key", "operators", "--api-key-file", key, url=proxy.url)
         assert "--api-key-file" in shown
         assert "request abc" in shown
@@ -91,13 +78,6 @@ def test_refusals_are_exit_code_1_and_name_a_remedy(tmp_path: Path) -> None:
 
 #: What would name, colour and clear a terminal, and 5,000 characters.
 HOSTILE = "a\x1b]0;owned\x07b\r\nc\x9b2Jd\u202e" + "x" * 5000
-
-
-def answer(document: object, status: str = "200 OK", kind: str = "application/json") -> bytes:
-    body = json.dumps(document).encode()
-    head = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nX-Request-ID: i\x9bd\r\n"
-    length = f"Connection: close\r\nContent-Length: {len(body)}\r\n\r\n"
-    return (head + length).encode("latin-1") + body
 
 
 VERSION = {"name": HOSTILE, "dtypes": [HOSTILE], "min_rank": 0, "max_rank": HOSTILE}
@@ -126,7 +106,8 @@ ANSWERS = {
 
 @pytest.mark.parametrize(("verb", "response"), ANSWERS.values(), ids=ANSWERS)
 def test_no_server_writes_to_the_terminal(verb: str, response: bytes) -> None:
-    with Proxy(None, lambda _: Fault(answer=response)) as proxy:
+    hostile = response.replace(b"abc", b"i\x9bd")
+    with Proxy(None, lambda _: Fault(answer=hostile)) as proxy:
         done = command(verb, url=proxy.url)
     printed = (done.stdout + done.stderr).decode()
     assert printed
@@ -144,8 +125,7 @@ def test_certificates_that_are_not_trusted_are_told_of(service: Service) -> None
 
 
 def test_another_server_is_told_of() -> None:
-    html = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-    with Proxy(None, lambda _: Fault(answer=html)) as proxy:
+    with Proxy(None, lambda _: Fault(answer=written("404 Not Found"))) as proxy:
         bad(1, f"no tensor-round service answers at {proxy.url}", "operators", url=proxy.url)
 
 

@@ -32,12 +32,6 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
                        ("round", "f4.npy", "out.npy", "--rounding", "up")),
     "wrong-operator": ("directml:MODE (HALVES_TO_NEAREST_EVEN, TOWARD_INFINITY",
                        ("round", "f4.npy", "out.npy", "--operator", "directml")),
-    "no-operator": ("accepted: ties_to_even",
-                    ("round", "f4.npy", "out.npy", "--operator", "")),
-    "wrong-mode": ("takes HALVES_TO_NEAREST_EVEN, TOWARD_INFINITY, TOWARD_ZERO",
-                   ("round", "f4.npy", "out.npy", "--operator", "directml:UP")),
-    "wrong-opset": ("introduced in opset 11",
-                    ("round", "f4.npy", "out.npy", "--operator", "onnx:10")),
     "two-operators": ("give one of the two", ("round", "f4.npy", "out.npy", "--operator", "onnx",
                                               "--rounding", "ties_to_even")),
     **{

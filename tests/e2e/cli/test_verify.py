@@ -1,4 +1,4 @@
-"""``tensor-round verify`` as people call it: exit codes, what it says, and to whom."""
+"""``tensor-round verify``, of runtimes and of models: exit codes, what it says, and to whom."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 from support.command_line import said
@@ -32,29 +33,28 @@ def tail(x):
     y[x.size - rest:] = x[x.size - rest:]
     return y
 
-def wide(x):
-    return np.rint(x.astype("f8"))
-
 def chatty(x):
     print("rounding", x.size)
     return right(x)
-
-def hangs(x):
-    while True:
-        pass
 
 def one_wrong(x):
     y = right(x)
     y[x == 2.5] = 3
     return y
 """
+MODEL = """{ // as DxDispatch has it
+    "type": "DML_OPERATOR_ELEMENT_WISE_ROUND", "desc": {
+        "InputTensor": {"DataType": "FLOAT32", "Sizes": [2, 3]},
+        "OutputTensor": {"DataType": "FLOAT32", "Sizes": [2, 3]}, "RoundingMode": "MODE"}}"""
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("kernels")
     (path / "kernels.py").write_text(KERNELS)
-    (path / "script.py").write_text("import sys; sys.exit(0)")
+    for mode in ("TOWARD_INFINITY", "TOWARD_ZERO"):
+        (path / f"{mode}.json").write_text(MODEL.replace("MODE", mode))
+    np.savez(path / "x.npz", InputTensor=np.float32([[-2.5, -0.3, 0.5], [1.5, 2.5, 8388609]]))
     return path
 
 
@@ -62,19 +62,39 @@ def run(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     return said("verify", *arguments, folder=folder)
 
 
+RIGHT = ("python:kernels:right", "--dtype", "float16")
 AWAY = ("python:kernels:away", "--dtype", "float16", "--rounding", "ties_to_away")
+EVEN = ("numpy", "--dtype", "float32", "--rounding", "ties_to_even")
+INPUT, NUMPY = ("--input", "x.npz"), ("--runtime", "numpy")
+RIGHT_NODE, WRONG_NODE = (
+    (f"{mode}.json", *INPUT, *NUMPY) for mode in ("TOWARD_ZERO", "TOWARD_INFINITY")
+)
 
 
-def test_a_right_function_is_silent_and_0(folder: Path) -> None:
-    done = run(folder, "python:kernels:right", "--dtype", "float16", "--dtype", "float32")
-    assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == "python:kernels:right: 1,128,214 results, right\n"
+@pytest.mark.parametrize(
+    ("arguments", "summary"),
+    [
+        ((*RIGHT, "--dtype", "float32"), "python:kernels:right: 1,128,214 results, right\n"),
+        (
+            EVEN,
+            f"numpy {np.__version__}: 1,062,678 results, every number is right; "
+            "NaNs are quieted, as IEEE 754 permits\n",
+        ),
+        (RIGHT_NODE, "TOWARD_ZERO.json: 1 node by 1 runtime, right\n"),
+    ],
+    ids=["function", "runtime", "model"],
+)
+def test_what_is_right_is_silent_and_0(
+    folder: Path, arguments: tuple[str, ...], summary: str
+) -> None:
+    done = run(folder, *arguments)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", summary)
 
 
-def test_a_fault_is_counted_shown_and_named(folder: Path) -> None:
-    done = run(folder, *AWAY)
-    assert done.returncode == 1
-    assert done.stdout == (
+#: What is shown, and the summary.
+WRONG: dict[str, tuple[tuple[str, ...], str, str]] = {
+    "function": (
+        AWAY,
         "python:kernels:away\n\n"
         "dtype    patterns tried  wrong in ties_to_away\n"
         "float16          65,536                  1,026\n\n"
@@ -82,21 +102,35 @@ def test_a_fault_is_counted_shown_and_named(folder: Path) -> None:
         "(off by one), all 1,024 odd integers from 2^10 to 2^11 (off by one); "
         "this is trunc(x + copysign(0.5, x)).\n"
         "  x 0.4998 (0x37ff): got 1.0 (0x3c00), want 0.0 (0x0000)\n"
-        "  x 1025.0 (0x6401): got 1026.0 (0x6402), want 1025.0 (0x6401)\n"
-    )
-    assert done.stderr == "python:kernels:away: 65,536 results, 1,026 wrong\n"
+        "  x 1025.0 (0x6401): got 1026.0 (0x6402), want 1025.0 (0x6401)\n",
+        "python:kernels:away: 65,536 results, 1,026 wrong\n",
+    ),
+    "model": (
+        WRONG_NODE,
+        "TOWARD_INFINITY.json\n\n"
+        "ELEMENT_WISE_ROUND: ELEMENT_WISE_ROUND TOWARD_INFINITY of float32 [2, 3]\n"
+        f"  numpy {np.__version__}, its own operator: 3 of 6 wrong: 3 of 4 exact ties "
+        "(off by one); "
+        "this is half to even; it has no ties_to_away, so its ties_to_even was run\n"
+        "    [0, 0]: x -2.5 (0xc0200000): got -2.0 (0xc0000000), want -3.0 (0xc0400000)\n"
+        "    [0, 2]: x 0.5 (0x3f000000): got 0.0 (0x00000000), want 1.0 (0x3f800000)\n"
+        "    [1, 1]: x 2.5 (0x40200000): got 2.0 (0x40000000), want 3.0 (0x40400000)\n",
+        "TOWARD_INFINITY.json: 1 node by 1 runtime, 1 of 1 verdicts wrong\n",
+    ),
+}
 
 
-def test_nans_may_come_back_quiet(folder: Path) -> None:
-    arguments = ("numpy", "--dtype", "float32", "--rounding", "ties_to_even")
-    told = run(folder, *arguments)
-    assert (told.returncode, told.stdout) == (0, "")
-    assert told.stderr.endswith(
-        "1,062,678 results, every number is right; NaNs are quieted, as IEEE 754 permits\n"
-    )
-    assert run(folder, *arguments, "--nans", "bits").returncode == 1
-    assert run(folder, *arguments, "--nans", "quiet").returncode == 0
-    assert run(folder, *arguments, "--nans", "any").returncode == 0
+@pytest.mark.parametrize(("arguments", "shown", "summary"), WRONG.values(), ids=WRONG)
+def test_a_fault_is_counted_shown_named_and_1(
+    folder: Path, arguments: tuple[str, ...], shown: str, summary: str
+) -> None:
+    done = run(folder, *arguments)
+    assert (done.returncode, done.stdout, done.stderr) == (1, shown, summary)
+
+
+def test_nans_have_to_come_back_as_asked_for(folder: Path) -> None:
+    for nans, code in (("bits", 1), ("quiet", 0), ("any", 0)):
+        assert run(folder, *EVEN, "--nans", nans).returncode == code
 
 
 def test_a_fault_of_calls_is_told_and_1(folder: Path) -> None:
@@ -128,22 +162,24 @@ def test_a_report_as_json_is_the_baseline_of_the_next_run(folder: Path, tmp_path
     assert other.returncode == 1
     assert f"not as in {faults}:\n  float16 ties_to_even: not in the baseline: 1 of" in other.stdout
 
-
-def test_fixed_error_fails_until_the_baseline_is_written_anew(folder: Path, tmp_path: Path) -> None:
-    faults = tmp_path / "faults.json"
-    wrong = run(folder, "python:kernels:one_wrong", "--dtype", "float16", "--json")
-    faults.write_text(wrong.stdout)
-    options = ("python:kernels:right", "--dtype", "float16")
-    mended = run(folder, *options, "--baseline", faults)
+    mended = run(folder, *RIGHT, "--rounding", "ties_to_away", "--baseline", faults, "--json")
     assert mended.returncode == 1
-    assert "float16 ties_to_even: fixed: 1 wrong in the baseline, none now" in mended.stdout
-    as_json = run(folder, *options, "--baseline", faults, "--json")
-    assert as_json.returncode == 1
-    assert json.loads(as_json.stdout)["complaints"][0]["complaint"].startswith("fixed")
+    assert json.loads(mended.stdout)["complaints"][0]["complaint"].startswith(
+        "partly fixed: 1,026 wrong"
+    )
+
+
+def test_a_report_of_a_model_as_json_has_both_exit_codes(folder: Path) -> None:
+    for arguments, code in ((RIGHT_NODE, 0), (WRONG_NODE, 1)):
+        done = run(folder, *arguments, "--json")
+        assert (done.returncode, done.stderr) == (code, "")
+        report = json.loads(done.stdout)
+        assert report["right"] is (code == 0)
+        assert [row["node"] for row in report["verdicts"]] == ["ELEMENT_WISE_ROUND"]
 
 
 def test_junit_is_written_whether_right_or_wrong(folder: Path, tmp_path: Path) -> None:
-    for arguments, failures in ((AWAY, "1"), (("python:kernels:right", *AWAY[1:3]), "0")):
+    for arguments, failures in ((AWAY, "1"), (RIGHT, "0")):
         path = tmp_path / f"{failures}.xml"
         assert run(folder, *arguments, "--junit", path).returncode == int(failures)
         suite = ElementTree.parse(path).find("testsuite")
@@ -151,42 +187,50 @@ def test_junit_is_written_whether_right_or_wrong(folder: Path, tmp_path: Path) -
         assert (suite.get("tests"), suite.get("failures")) == ("1", failures)
 
 
-NO_VERDICT: dict[str, tuple[list[str], str]] = {
-    "unknown": (["nothing"], 'runtime: got "nothing"; accepted: '),
-    "other-bytes": (["python:kernels:wide", "--dtype", "float16"], "returned float64 of shape"),
-    "no-function": (["python:kernels:none"], "kernels has no function none"),
-    "no-module": (["python:none:none"], "none cannot be imported: ModuleNotFoundError"),
-    "script": (["python:script:main"], "script cannot be imported: SystemExit: 0"),
-    "dies": ([f"cmd:{sys.executable} -c exit(3)"], "ended with exit code 3"),
+NO_VERDICT: dict[str, tuple[tuple[str, ...], str]] = {
+    "unknown": (("nothing",), 'runtime: got "nothing"; accepted: '),
     "hangs": (
-        [f"cmd:{sys.executable} -c 'while True: pass'", "--timeout", "1"],
+        (f"cmd:{sys.executable} -c 'while True: pass'", "--timeout", "1"),
         "was not done after 1 s",
     ),
-    "function-hangs": (["python:kernels:hangs", "--timeout", "1"], "was not done after 1 s"),
-    "few-bytes": ([f"cmd:{sys.executable} -c 'print(1)'"], "wrote 2 bytes for"),
-    "lacks-the-type": (["numpy", "--dtype", "int8"], "no verdict on int8"),
-    "lacks-the-direction": (["numpy", "--rounding", "ties_to_away"], "no verdict on ties_to_away"),
-    "no-service": (["service:http://127.0.0.1:1"], "service:http://127.0.0.1:1: "),
-    "no-baseline": (["numpy", "--baseline", "none.json"], "none.json: No such file"),
-    "not-a-baseline": (["numpy", "--baseline", "kernels.py"], "kernels.py is not JSON"),
-    "no-folder": (["numpy", "--junit", "none/junit.xml"], "there is no folder none"),
+    "lacks-the-type": (("numpy", "--dtype", "int8"), "no verdict on int8"),
+    "no-baseline": (("numpy", "--baseline", "none.json"), "none.json: No such file"),
+    "not-a-baseline": (("numpy", "--baseline", "kernels.py"), "kernels.py is not JSON"),
+    "no-folder": (("numpy", "--junit", "none/junit.xml"), "there is no folder none"),
+    "no-input": (
+        ("TOWARD_ZERO.json", *NUMPY),
+        "tensor-round verify TOWARD_ZERO.json --input x.npz --runtime onnxruntime",
+    ),
+    "no-runtime": (
+        ("TOWARD_ZERO.json", *INPUT),
+        "in runtimes: tensor-round verify TOWARD_ZERO.json --input x.npz",
+    ),
+    "for-a-runtime": (
+        (*RIGHT_NODE, "--every"),
+        "--every: is for a runtime; a model has its own nodes",
+    ),
+    "for-a-model": (("numpy", *INPUT), "--input: is for a model, not for numpy"),
+    "no-model": (("no.onnx", *INPUT, *NUMPY), "there is no file no.onnx"),
+    "no-inputs": (
+        ("TOWARD_ZERO.json", "--input", "y.npz", *NUMPY),
+        "y.npz cannot be read: No such file",
+    ),
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("arguments", "why"), NO_VERDICT.values(), ids=NO_VERDICT)
-def test_bad_input_is_one_line_and_2(folder: Path, arguments: list[str], why: str) -> None:
+def test_no_verdict_is_one_line_and_2(folder: Path, arguments: tuple[str, ...], why: str) -> None:
     done = run(folder, *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert why in done.stderr
     assert done.stderr.count("\n") == 1
     as_json = run(folder, *arguments, "--json")
-    assert as_json.returncode == 2
+    assert (as_json.returncode, as_json.stdout) == (2, "")
     assert why in json.loads(as_json.stderr)["error"]["detail"]
 
 
 def test_output_of_a_function_is_not_in_the_report(folder: Path) -> None:
-    done = run(folder, "python:kernels:chatty", "--dtype", "float16", "--json")
+    done = run(folder, "python:kernels:chatty", *RIGHT[1:], "--json")
     assert done.returncode == 0
     assert json.loads(done.stdout)["right"] is True
     assert "rounding 65536" in done.stderr
