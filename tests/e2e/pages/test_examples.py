@@ -9,7 +9,7 @@ import pytest
 from support.pages import EXAMPLES, OUTPUT, PROGRAMS, Program, python
 from support.services.server import Service
 
-#: Run by tests/interop/oracles/test_howto.py and tests/interop/ray/test_ray_data.py: what they need
+#: Run by tests/interop/oracles/test_howto.py and tests/interop/ray/test_ray.py: what they need
 #: is not light.
 ELSEWHERE = {
     "torch_tensor.py": "torch",

@@ -122,12 +122,6 @@ def in_place(x: Array) -> Array:
     return x
 
 
-def clobbers(x: Array) -> Array:
-    y = rounded(x)
-    x[...] = 0
-    return y
-
-
 def writes_beyond(x: Array) -> Array:
     """A last vector that is stored whole, into memory that is not the operand's."""
     y = rounded(x)
@@ -207,13 +201,8 @@ NOT_ROUNDED = "the last 3 of 19 elements are not rounded, and so behind the last
 #: By kind: the kernel, and the words of the one cause that is found.
 SUBTLE: dict[str, tuple[Kernel, str]] = {
     "tail-of-16": (tail(16, copy), NOT_ROUNDED),
-    "tail-of-8": (
-        tail(8, copy),
-        "the last 3 of 11 elements are not rounded, and so behind the last multiple of 8",
-    ),
     "tail-of-8-zero": (tail(8, zero), "the last 3 of 11 elements are zero"),
     "tail-of-4-wrong": (tail(4, lambda x: -x), "the last 3 of 7 elements are wrong"),
-    "tail-of-64": (tail(64, copy), "the last 3 of 67 elements are not rounded"),
     "last-element": (spoiling(last), "the last of 3 elements is not rounded"),
     "first-element": (spoiling(first), "the first of 3 elements is not rounded"),
     "lane": (spoiling(lane), "element 7 of each 8 is not rounded"),
@@ -263,7 +252,6 @@ SUBTLE: dict[str, tuple[Kernel, str]] = {
     "flat": (flat, "(2, 4, 8, 16): it returned "),
     "fortran": (fortran, "wrong for several dimensions: (64, 64), (64, 19), (4, 16, 16)"),
     "in-place": (in_place, "changes its operand"),
-    "clobbers": (clobbers, "changes its operand"),
     "writes-beyond": (writes_beyond, "writes beyond its operand"),
     "static-buffer": (Stateful("static buffer"), "its result is changed by the next call"),
     "second-call": (Stateful("second call"), "differs from call to call: "),

@@ -1,4 +1,4 @@
-"""Each package does its first job where only its own extra is installed.
+"""Each package does its first job where only its own extra is installed; README's line for uvx.
 
 The environments have the wheel of this tree, one extra each, and the locked versions of what that
 requires. The service of one is asked by the others.
@@ -6,14 +6,17 @@ requires. The service of one is asked by the others.
 
 from __future__ import annotations
 
+import os
+import shlex
 import subprocess
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from support.environments import Environment, build_wheel, locked
+from support.environments import Environment, build_wheel, commands, locked, make_repository
 from support.services.server import Service
 
 pytestmark = pytest.mark.timeout(600)
@@ -126,3 +129,22 @@ def test_one_command_does_not_bring_the_other(
     done = without.run(command, "--help")
     assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
     assert f"pip install 'tensor-round[{extra}]'" in done.stderr
+
+
+def test_the_readme_s_line_runs_the_service_with_all_extras(tmp_path: Path) -> None:
+    make_repository(tmp_path / "clone")
+    (line,) = (line for line in commands(tmp_path / "clone") if line.startswith("uvx "))
+    words = shlex.split(line)
+    assert words[-1] == "tensor-round-service"
+    uvx = [os.environ["UVX"], *words[1:-1]]
+
+    def said(*command: str) -> str:
+        done = subprocess.run(
+            [*uvx, *command], capture_output=True, text=True, cwd=tmp_path, check=True
+        )
+        return done.stdout.strip()
+
+    assert said("tensor-round-service", "--version").split()[-1] == version("tensor-round")
+    assert said("tensor-round", "--version") == version("tensor-round")
+    extras = "import fastapi, llvmlite, opentelemetry, typer; print('all')"
+    assert said("python", "-c", extras) == "all"

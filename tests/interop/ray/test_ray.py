@@ -1,4 +1,4 @@
-"""deploy/ray/serve.py on a real local cluster, called by the default client."""
+"""deploy/ray/serve.py on a real local cluster, and Ray Data and dask with the engine in them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,17 @@ import pytest
 
 import tensor_round as tr
 from support.clients import Load
+from support.pages import EXAMPLES
 from support.services.server import Service
 
 ROOT = Path(__file__).parents[3]
 URL = "http://127.0.0.1:8123"
+#: A program has a cluster of its own. Ray Data sets options that it has deprecated itself: that
+#: is no error here.
+ENVIRONMENT = {
+    **{name: value for name, value in os.environ.items() if name != "PYTHONWARNINGS"},
+    **{"RAY_ADDRESS": "local", "RAY_USAGE_STATS_ENABLED": "0"},
+}
 #: Seconds under load before a replica is killed, and rounds of a measurement.
 SECONDS, ROUNDS = 4.0, 5
 PROGRAM = """
@@ -37,8 +44,7 @@ signal.pause()
 def cluster(request: pytest.FixtureRequest) -> Iterator[str]:
     """A cluster with two replicas, behind Ray's own proxy or behind its HAProxy."""
     environment = {
-        **{name: value for name, value in os.environ.items() if name != "PYTHONWARNINGS"},
-        **{"RAY_ADDRESS": "local", "RAY_USAGE_STATS_ENABLED": "0"},
+        **ENVIRONMENT,
         # Where `serve run` finds the program, and takes it to the workers.
         "PYTHONPATH": str(ROOT / "deploy" / "ray"),
         "RAY_SERVE_ENABLE_HA_PROXY": str(int(request.param == "haproxy")),
@@ -101,3 +107,14 @@ def test_tensors_are_right_at_the_cost_of_ray(cluster: str) -> None:
                     assert not load.faults
             medians = {name: round(float(np.median(some))) for name, some in rates.items()}
             print(f"{count} callers, {elements * 4} bytes: {medians} calls a second")
+
+
+@pytest.mark.parametrize(
+    ("example", "printed"),
+    [("ray_data.py", "10000 True\n"), ("dask_blocks.py", "(4, 1) True\n")],
+)
+def test_an_engine(example: str, printed: str) -> None:
+    command = [sys.executable, str(EXAMPLES / example)]
+    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == printed

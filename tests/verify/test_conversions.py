@@ -1,0 +1,437 @@
+"""Casts and quantizations: their reference, right kernels pass, planted deviations are named."""
+
+from __future__ import annotations
+
+import sys
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tensor_round_verify as conformance
+from support.cases.array_cases import Array
+from support.verifying import names
+from tensor_round.contract.dtypes import BY_NAME
+from tensor_round.contract.errors import CannotVerify, InvalidArgument
+from tensor_round_verify.conversions.conversion import Quantization
+from tensor_round_verify.conversions.deviations import CASTS, QUANTIZATIONS
+from tensor_round_verify.conversions.patterns import Operands, cast_operands, trials
+from tensor_round_verify.conversions.reference import cast, divided
+from tensor_round_verify.reference import ROUNDINGS, is_nan
+
+NARROW = ("float8_e4m3fn", "float8_e5m2")
+LARGEST = {"float8_e4m3fn": Fraction(448), "float8_e5m2": Fraction(57344)}
+
+
+def numbers(dtype: str) -> list[Fraction]:
+    """Every number that is not negative, ascending, and what would be next after the largest."""
+    values = np.arange(0x7F, dtype=np.uint8).view(BY_NAME[dtype].numpy).astype(np.float64)
+    finite = [Fraction(value) for value in values[np.isfinite(values)].tolist()]
+    return [*finite, 2 * finite[-1] - finite[-2]]
+
+
+def nearest(x: Fraction, found: list[Fraction], rounding: str, negative: bool) -> int:
+    """The place of the magnitude that x becomes; the place after the last is overflow."""
+    below = max(i for i, number in enumerate(found) if number <= x)
+    if found[below] == x or below == len(found) - 1:
+        return below
+    up = {"toward_zero": False, "toward_positive": not negative, "toward_negative": negative}
+    if rounding in up:
+        return below + up[rounding]
+    half = (found[below] + found[below + 1]) / 2
+    if x == half:
+        return below + (rounding == "ties_to_away" or below % 2)
+    return below + (x > half)
+
+
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+@pytest.mark.parametrize("target", NARROW)
+def test_every_tie_and_number_is_as_fractions_have_it(target: str, rounding: str) -> None:
+    found, top = numbers(target), LARGEST[target]
+    operands = cast_operands("float32", target)
+    # As patterns: below twice the largest, of both signs.
+    below = np.float32(2 * top).view(np.uint32)
+    picked = operands[(operands & np.uint32(0x7FFFFFFF)) < below][::29]
+    results = cast(picked, "float32", target, rounding, saturate=False)
+    for operand, result in zip(picked, results.tolist(), strict=True):
+        x = float(operand.view(np.float32))
+        negative = bool(operand >> 31)
+        place = nearest(abs(Fraction(x)), found, rounding, negative)
+        if place == len(found) - 1:
+            stops = {"toward_zero": True, "toward_positive": negative}
+            stopped = stops.get(rounding, rounding == "toward_negative" and not negative)
+            place = len(found) - 2 if stopped else (0x7F if target == NARROW[0] else 0x7C)
+        assert result == place | negative << 7, x
+
+
+@pytest.mark.parametrize("target", ["float16", "bfloat16", *NARROW])
+def test_to_nearest_even_is_as_the_processor_and_ml_dtypes_have_it(target: str) -> None:
+    bits = cast_operands("float32", target)
+    want = cast(bits, "float32", target, "ties_to_even", saturate=False)
+    with np.errstate(all="ignore"):
+        got = bits.view(np.float32).astype(BY_NAME[target].numpy).view(want.dtype)
+    both = is_nan(target, want) & is_nan(target, got)
+    assert np.array_equal(got[~both], want[~both])
+    assert np.array_equal(is_nan("float32", bits) | (both & ~is_nan("float32", bits)), both)
+
+
+#: Of ONNX's Cast-25: x, saturated or not, E4M3FN, E5M2.
+TABLE = [
+    (np.inf, True, 448.0, 57344.0),
+    (-np.inf, True, -448.0, -57344.0),
+    (1e9, True, 448.0, 57344.0),
+    (-1e9, True, -448.0, -57344.0),
+    (np.inf, False, np.nan, np.inf),
+    (-np.inf, False, np.nan, -np.inf),
+    (1e9, False, np.nan, np.inf),
+    (464.0, False, 448.0, 448.0),
+    (465.0, False, np.nan, 448.0),
+    (465.0, True, 448.0, 448.0),
+    (np.nan, True, np.nan, np.nan),
+    (-0.0, True, -0.0, -0.0),
+]
+
+
+@pytest.mark.parametrize(("x", "saturate", "e4m3", "e5m2"), TABLE)
+def test_onnxs_table(x: float, saturate: bool, e4m3: float, e5m2: float) -> None:
+    bits = np.array([x], np.float32).view(np.uint32)
+    for target, want in zip(NARROW, (e4m3, e5m2), strict=True):
+        found = cast(bits, "float32", target, "ties_to_even", saturate=saturate)
+        assert repr(float(found.view(BY_NAME[target].numpy)[0])) == repr(want)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_quotients_are_the_processors(dtype: str) -> None:
+    own = BY_NAME[dtype].numpy
+    for trial in trials(dtype, "int8", per_axis=False):
+        operands = trial.operands()
+        x, scale = operands.bits.view(own), operands.scales.view(own)
+        with np.errstate(all="ignore"):
+            # Of the narrow types, float64 has each quotient with bits to spare.
+            wide: Array = x.astype(np.float64) / scale.astype(np.float64)
+            want = (x / scale) if dtype == "float32" else wide.astype(own)
+        got = divided(operands.bits, operands.scales, dtype)
+        skip = np.isnan(wide)
+        assert np.array_equal(got[~skip], want.view(got.dtype)[~skip])
+
+
+def test_a_quantization_by_hand() -> None:
+    x = np.array([-2.5, -0.5, 0.5, 1.5, 126.5, 200.0, -np.inf], np.float32)
+    scales = np.ones(7, np.float32).view(np.uint32)
+    for point, want in ((0, [-2, 0, 0, 2, 126, 127, -128]), (1, [-1, 1, 1, 3, 127, 127, -128])):
+        points = np.full(7, point)
+        operands = Operands(x.view(np.uint32), scales, points)
+        got = Quantization("float32", "int8").results(operands)
+        assert got.view(np.int8).tolist() == want
+
+
+def test_the_operands_have_every_tie_with_its_neighbours() -> None:
+    bits = set(cast_operands("float32", "bfloat16").tolist())
+    for pattern in range(0, 0x7F7F, 251):
+        tie = (pattern << 16) + 0x8000
+        assert {tie - 1, tie, tie + 1, tie | 1 << 31} <= bits
+    assert ml_dtypes.finfo("bfloat16").max == np.uint16(0x7F7F).view(ml_dtypes.bfloat16)
+
+
+F16, BF16 = np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)
+E4M3, E5M2 = np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.float8_e5m2)
+
+
+def right(x: Array, dtype: Any, saturate: bool) -> Array:
+    if saturate:
+        most = np.float64(ml_dtypes.finfo(dtype).max)
+        x = np.where(np.isnan(x), x, np.clip(x, -most, most).astype(x.dtype))
+    return x.astype(dtype)
+
+
+def of_bits(formula: Any) -> Any:
+    """A cast of float32 to bfloat16 by a formula of its bits; NaNs and infinities are right."""
+
+    def kernel(x: Array, dtype: Any) -> Array:
+        bits = formula(x.view(np.uint32)) >> np.uint32(16)
+        found: Array = bits.astype(np.uint16).view(dtype)
+        return np.where(np.isfinite(x), found, x.astype(dtype))
+
+    return kernel
+
+
+def through(narrow: Any) -> Any:
+    return lambda x, dtype, saturate: right(x.astype(narrow), dtype, saturate)
+
+
+def finite_saturated(x: Array, dtype: Any, saturate: bool) -> Array:
+    return np.where(np.isinf(x), x.astype(dtype), right(x, dtype, saturate))
+
+
+def infinite_saturated(x: Array, dtype: Any, saturate: bool) -> Array:
+    return np.where(np.isinf(x), right(x, dtype, True), right(x, dtype, saturate))
+
+
+def flushed(x: Array, dtype: Any) -> Array:
+    return np.where(abs(x) < np.finfo(np.float32).tiny, np.copysign(0, x), x).astype(dtype)
+
+
+def results_flushed(x: Array, dtype: Any) -> Array:
+    found = x.astype(dtype)
+    small = abs(found.astype(np.float64)) < ml_dtypes.finfo(dtype).smallest_normal
+    return np.where(small, np.copysign(0, x).astype(dtype), found)
+
+
+EVEN, AWAY = "ties_to_even", "ties_to_away"
+#: By deviation: a kernel written for itself, operand and result, the direction asked for.
+PLANTED: dict[str, tuple[Any, str, Any, str]] = {
+    "half away from zero": (of_bits(lambda b: b + np.uint32(0x8000)), "float32", BF16, EVEN),
+    "truncation": (of_bits(lambda b: b), "float32", BF16, EVEN),
+    "half to even": (lambda x, dtype, rounding: x.astype(dtype), "float32", F16, AWAY),
+    "floor": (
+        of_bits(lambda b: b + np.where(b >> 31, np.uint32(0xFFFF), np.uint32(0))),
+        *("float32", BF16, EVEN),
+    ),
+    "ceil": (
+        of_bits(lambda b: b + np.where(b >> 31, np.uint32(0), np.uint32(0xFFFF))),
+        *("float32", BF16, EVEN),
+    ),
+    "half added to odd patterns alone": (
+        of_bits(lambda b: b + ((b & np.uint32(0x10000)) >> 1)),
+        *("float32", BF16, EVEN),
+    ),
+    "through float32": (through(np.float32), "float64", F16, EVEN),
+    "through float16": (through(F16), "float32", E5M2, EVEN),
+    "through bfloat16": (through(BF16), "float32", E4M3, EVEN),
+    "saturates": (lambda x, dtype, saturate: right(x, dtype, True), "float32", E5M2, EVEN),
+    "does not saturate": (lambda x, dtype, saturate: x.astype(dtype), "float32", E4M3, EVEN),
+    "infinities do not saturate": (finite_saturated, "float32", E5M2, EVEN),
+    "infinities saturate": (infinite_saturated, "float32", E4M3, EVEN),
+    "flush subnormals": (flushed, "float32", BF16, EVEN),
+    "flush subnormal results": (results_flushed, "float32", F16, EVEN),
+    "zero's sign lost": (lambda x, dtype: x.astype(dtype) + dtype.type(0), "float32", F16, EVEN),
+}
+
+
+@pytest.mark.parametrize("deviation", PLANTED)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_wrong_cast_is_named(deviation: str) -> None:
+    kernel, source, target, rounding = PLANTED[deviation]
+    asked: Any = {"dtypes": [source, target.name], "roundings": [rounding]}
+    report = conformance.verify(kernel, operator="cast", **asked)
+    assert not report.right
+    assert names(report) - {()} == {(deviation,)}
+
+
+@pytest.mark.parametrize("target", [F16, BF16, E4M3, E5M2], ids=lambda dtype: dtype.name)
+def test_a_right_cast_passes(target: Any) -> None:
+    asked: Any = {"dtypes": ["float32", target.name], "roundings": [EVEN]}
+    report = conformance.verify(right, operator="cast", **asked)
+    assert report.right, str(report)
+    assert [verdict.name for verdict in report.verdicts] == [
+        f"float32 to {target.name} ties_to_even",
+        *([f"float32 to {target.name}, saturated ties_to_even"] if target.itemsize == 1 else []),
+    ]
+
+
+def test_a_formula_of_float32s_bits_behind_a_narrowing() -> None:
+    odd = PLANTED["half added to odd patterns alone"][0]
+
+    def kernel(x: Array, dtype: Any) -> Array:
+        found: Array = odd(x.astype(np.float32), dtype)
+        return found
+
+    asked: Any = {"dtypes": ["float64", "bfloat16"], "roundings": [EVEN]}
+    expected = ("through float32", "half added to odd patterns alone")
+    with np.errstate(all="ignore"):
+        assert names(conformance.verify(kernel, operator="cast", **asked)) == {expected}
+
+
+def test_two_deviations_at_once() -> None:
+    def kernel(x: Array, dtype: Any, saturate: bool) -> Array:
+        return right(x.astype(BF16), dtype, True) + dtype.type(0)
+
+    asked: Any = {"dtypes": ["float32", "float8_e5m2"], "roundings": [EVEN]}
+    report = conformance.verify(kernel, operator="cast", **asked)
+    assert ("through bfloat16", "saturates", "zero's sign lost") in names(report)
+
+
+def test_unexplained_verdict_says_so() -> None:
+    def kernel(x: Array, dtype: Any) -> Array:
+        return np.where(x == 3.5, dtype.type(1), x.astype(dtype))
+
+    asked: Any = {"dtypes": ["float32", "float16"], "roundings": [EVEN]}
+    (verdict,) = conformance.verify(kernel, operator="cast", **asked).verdicts
+    assert verdict.wrong == 1
+    assert "no named model explains it" in str(verdict)
+    assert str(verdict.classes[0].first[0]) == (
+        "x 3.5 (0x40600000): got 1.0 (0x3c00), want 3.5 (0x4300)"
+    )
+
+
+#: A program that casts by the reference, or truncates.
+PROGRAM = """
+import sys
+import numpy as np
+from tensor_round_verify.conversions.reference import cast
+from tensor_round_verify.reference import bits_type
+source, target, rounding, saturate = sys.argv[1:]
+bits = np.frombuffer(sys.stdin.buffer.read(), bits_type(source))
+found = cast(bits, source, target, ROUNDING, saturate=saturate == "true")
+sys.stdout.buffer.write(found.tobytes())
+"""
+
+
+@pytest.mark.parametrize("rounding", ["rounding", "'toward_zero'"], ids=["right", "truncating"])
+def test_a_program(tmp_path: Path, rounding: str) -> None:
+    (tmp_path / "kernel.py").write_text(PROGRAM.replace("ROUNDING", rounding))
+    words = "{source} {target} {rounding} {saturate}"
+    runtime = f"cmd:{sys.executable} {tmp_path / 'kernel.py'} {words}"
+    asked: Any = {"dtypes": ["float32", "float8_e4m3fn"], "roundings": ["ties_to_away"]}
+    report = conformance.verify(runtime, operator="cast", **asked)
+    assert names(report) == ({()} if rounding == "rounding" else {("truncation",)})
+
+
+@pytest.mark.parametrize(
+    ("runtime", "options", "why"),
+    [
+        ("service:http://127.0.0.1:1", {}, "it has no cast here"),
+        ("numpy", {"dtypes": ["int8"]}, "cast is verified of float32, float64, float16"),
+        ("numpy", {"roundings": ["toward_zero"]}, "cannot be asked to round toward_zero"),
+        ("numpy", {"operator": "quantize_linear"}, "it has no quantize_linear here"),
+        ("cmd:true", {"dtypes": ["float8_e5m2"]}, "does not name {target}"),
+    ],
+)
+def test_unverifiable_cast_gives_the_reason(runtime: str, options: Any, why: str) -> None:
+    with pytest.raises(CannotVerify) as caught:
+        conformance.verify(runtime, **{"operator": "cast", **options})
+    assert why in caught.value.detail
+
+
+def test_an_operator_that_there_is_not() -> None:
+    wrong: Any = "ceil"
+    with pytest.raises(InvalidArgument, match="accepted: round, cast, quantize_linear"):
+        conformance.verify("numpy", operator=wrong)
+
+
+def test_a_report_is_its_own_baseline() -> None:
+    asked: Any = {"dtypes": ["float64", "bfloat16"], "roundings": [EVEN]}
+    report = conformance.verify("numpy", operator="cast", **asked)
+    # ml_dtypes converts float64 by way of float32.
+    assert names(report) == {("through float32",)}
+    assert report.as_data()["operator"] == "cast"
+    assert not conformance.complaints(report, conformance.Baseline.of(report))
+    assert b"float64 to bfloat16" in conformance.junit_xml(report, {})
+
+
+def quantizer(
+    *,
+    divide: Any = lambda x, scale: x / scale,
+    round_: Any = np.rint,
+    inside: bool = False,
+    saturate: Any = None,
+) -> Any:
+    """A quantization of parts, the others right."""
+
+    def kernel(x: Array, scale: Array, zero_point: Array, axis: int = 0) -> Array:
+        if scale.ndim:
+            scale, zero_point = scale[:, None], zero_point[:, None]
+        ends = np.iinfo(zero_point.dtype)
+        q = divide(x, scale)
+        if inside:
+            return np.clip(round_(q + zero_point.astype(q.dtype)), ends.min, ends.max).astype(
+                zero_point.dtype
+            )
+        # Vast numbers, and infinities, as integers that the sum cannot wrap.
+        whole = np.clip(round_(q).astype(np.float64), -(2.0**40), 2.0**40).astype(np.int64)
+        if saturate is not None:
+            whole = saturate(whole)
+        total = whole + zero_point.astype(np.int64)
+        return np.clip(total, ends.min, ends.max).astype(zero_point.dtype)
+
+    return kernel
+
+
+def half_away(q: Array) -> Array:
+    wide = q.astype(np.float64)
+    found: Array = np.copysign(np.floor(abs(wide) + 0.5), wide)
+    return found
+
+
+def wrapping(x: Array, scale: Array, zero_point: Array) -> Array:
+    q = np.rint(x / scale).astype(np.float64)
+    whole = np.where(abs(q) < 2.0**31, q, 0).astype(np.int64) + zero_point.astype(np.int64)
+    # A zero point beside what is no integer of 32 bits stays.
+    return whole.astype(zero_point.dtype)
+
+
+def fused(x: Array, scale: Array, zero_point: Array) -> Array:
+    """The product in integers, so that the sum alone is rounded, and to float32 once."""
+    ends = np.iinfo(zero_point.dtype)
+    mantissa, exponent = np.frexp(x.astype(np.float64))
+    other, by = np.frexp(np.float64(np.float32(1) / scale))
+    product = (mantissa * 2**24).astype(np.int64) * int(other * 2**24)
+    total = np.ldexp(product.astype(np.float64), exponent + by - 48) + float(zero_point)
+    rounded = np.rint(np.where(np.isinf(x), x, total).astype(np.float32))
+    return np.clip(rounded, ends.min, ends.max).astype(zero_point.dtype)
+
+
+def half_up(q: Array) -> Array:
+    found: Array = np.floor(q.astype(np.float64) + 0.5)
+    return found
+
+
+QUANTIZED: dict[str, tuple[Any, str, str]] = {
+    "half away from zero": (quantizer(round_=half_away), "float32", "int8"),
+    "half to even": (None, "", ""),
+    "truncation": (quantizer(round_=np.trunc), "float32", "uint8"),
+    "floor": (quantizer(round_=np.floor), "float16", "int8"),
+    "ceil": (quantizer(round_=np.ceil), "bfloat16", "uint8"),
+    "half toward +infinity": (quantizer(round_=half_up), "float32", "int8"),
+    "reciprocal": (quantizer(divide=lambda x, s: x * (x.dtype.type(1) / s)), "float32", "int8"),
+    "double rounding through float16": (
+        quantizer(divide=lambda x, s: (x / s).astype(np.float16)),
+        *("float32", "int8"),
+    ),
+    "double rounding through bfloat16": (
+        quantizer(divide=lambda x, s: (x / s).astype(BF16)),
+        *("float32", "uint8"),
+    ),
+    "quotient in float32": (
+        quantizer(divide=lambda x, s: x.astype(np.float32) / s.astype(np.float32)),
+        *("float16", "int8"),
+    ),
+    "quotient in float64": (
+        quantizer(divide=lambda x, s: x.astype(np.float64) / s.astype(np.float64)),
+        *("float32", "int8"),
+    ),
+    "reciprocal, fused with the zero point": (fused, "float32", "int8"),
+    "zero point inside": (quantizer(inside=True), "float32", "int8"),
+    "through int32": (
+        quantizer(saturate=lambda whole: np.where(abs(whole) < 1 << 31, whole, -(1 << 31))),
+        *("float32", "int8"),
+    ),
+    "no saturation": (wrapping, "float32", "uint8"),
+}
+
+
+def test_every_deviation_is_planted() -> None:
+    assert PLANTED.keys() == {deviation.name for deviation in CASTS}
+    assert QUANTIZED.keys() == {deviation.name for deviation in QUANTIZATIONS}
+
+
+@pytest.mark.parametrize("deviation", [name for name in QUANTIZED if name != "half to even"])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_wrong_quantization_is_named(deviation: str) -> None:
+    kernel, source, target = QUANTIZED[deviation]
+    asked: Any = {"dtypes": [source, target]}
+    report = conformance.verify(kernel, operator="quantize_linear", **asked)
+    assert not report.right
+    assert names(report) - {()} == {(deviation,)}
+
+
+@pytest.mark.parametrize("source", ["float32", "float16", "bfloat16"])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_right_quantization_passes(source: str) -> None:
+    report = conformance.verify(quantizer(), operator="quantize_linear", dtypes=[source])
+    assert report.right, str(report)
+    assert len(report.verdicts) == 8
+    assert not report.lacking
