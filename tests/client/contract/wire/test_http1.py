@@ -17,47 +17,33 @@ from tensor_round.contract.wire.http1 import (
     split_head,
 )
 
+
+def ok(*fields: bytes) -> bytes:
+    """A head of status 200."""
+    return b"\r\n".join((b"HTTP/1.1 200 OK", *fields, b"", b""))
+
+
+ONE = b"Content-Length: 1"
+CHUNKS = ok(b"Transfer-Encoding: chunked")
 ANSWERS: dict[str, tuple[bytes, int, bytes, bool]] = {
     # bytes, status, body, whether the connection lives on
-    "length": (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", 200, b"abc", True),
-    "no-body": (b"HTTP/1.1 200 OK\r\ncontent-length:0\r\n\r\n", 200, b"", True),
+    "length": (ok(b"Content-Length: 3") + b"abc", 200, b"abc", True),
+    "no-body": (ok(b"content-length:0"), 200, b"", True),
     "no-reason": (b"HTTP/1.1 503\r\nContent-Length: 1\r\n\r\nx", 503, b"x", True),
     "empty-reason": (b"HTTP/1.1 200 \r\nContent-Length: 1\r\n\r\nx", 200, b"x", True),
     "204": (b"HTTP/1.1 204 No Content\r\n\r\n", 204, b"", True),
-    "close": (
-        b"HTTP/1.1 200 OK\r\nConnection: Close\r\nContent-Length: 1\r\n\r\nx",
-        200,
-        b"x",
-        False,
-    ),
+    "304": (b"HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", 304, b"", True),
+    "close": (ok(b"Connection: Close", ONE) + b"x", 200, b"x", False),
     "http-1.0": (b"HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx", 200, b"x", False),
     "chunks": (
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-        b"3\r\nabc\r\n00A ;x=y\r\n0123456789\r\n0\r\n\r\n",
+        CHUNKS + b"3\r\nabc\r\n00A ;x=y\r\n0123456789\r\n0\r\n\r\n",
         200,
         b"abc0123456789",
         True,
     ),
-    "a-chunk-of-two-digits": (
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-        b"1f\r\n" + b"x" * 31 + b"\r\n0\r\n\r\n",
-        200,
-        b"x" * 31,
-        True,
-    ),
-    "304": (b"HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", 304, b"", True),
-    "no-chunk": (
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n0\r\n\r\n",
-        200,
-        b"",
-        True,
-    ),
-    "same-length-twice": (
-        b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\nx",
-        200,
-        b"x",
-        True,
-    ),
+    "two-digits": (CHUNKS + b"1f\r\n%b\r\n0\r\n\r\n" % (b"x" * 31), 200, b"x" * 31, True),
+    "no-chunk": (ok(b"Transfer-Encoding: Chunked") + b"0\r\n\r\n", 200, b"", True),
+    "same-length-twice": (ok(ONE, ONE) + b"x", 200, b"x", True),
 }
 each_answer = pytest.mark.parametrize(
     ("data", "status", "body", "lives"), ANSWERS.values(), ids=ANSWERS
@@ -117,14 +103,18 @@ def test_an_answer_is_read_in_any_pieces(
             read(data[:length], piece)
 
 
+def head_of(data: bytes) -> ResponseHead:
+    head, _ = split_head(data) or pytest.fail("no head")
+    return head
+
+
 def test_without_a_length_the_end_of_the_stream_is_the_end() -> None:
-    head, body, _ = read(b"HTTP/1.1 200 OK\r\n\r\nabc", 2)
+    head, body, _ = read(ok() + b"abc", 2)
     assert (body, head.is_last) == (b"abc", True)
 
 
 def test_headers_are_stripped_and_joined_by_lower_case_name() -> None:
-    data = b"HTTP/1.1 200 OK\r\nA-B:  x y\t \r\nempty:\r\nlatin: \xe9\r\na-b: 3\r\n\r\n"
-    head, _ = split_head(data) or pytest.fail("no head")
+    head = head_of(ok(b"A-B:  x y\t ", b"empty:", b"latin: \xe9", b"a-b: 3"))
     assert head.fields == {"a-b": "x y, 3", "empty": "", "latin": "\xe9"}
 
 
@@ -138,8 +128,7 @@ def answered(id: str, *, status: int = 200, length: int = 3, date: str = "now") 
         f"x-request-id: {id}",
         "last: 1",
     )
-    head, _ = split_head("\r\n".join((*lines, "", "")).encode()) or pytest.fail("no head")
-    return head
+    return head_of("\r\n".join((*lines, "", "")).encode())
 
 
 def test_a_head_that_came_before_is_looked_up_whatever_passed_with_it() -> None:
@@ -163,19 +152,17 @@ def test_of_a_refusal_every_header_is_kept() -> None:
 
 
 def test_a_head_too_long_to_remember_is_read_all_the_same() -> None:
-    data = b"HTTP/1.1 200 OK\r\na: %b\r\nContent-Length: 3\r\n\r\n" % (b"x" * 4000)
-    first, again = (split_head(data) or pytest.fail("no head") for _ in range(2))
+    first, again = (head_of(ok(b"a: " + b"x" * 4000, b"Content-Length: 3")) for _ in range(2))
     assert first == again
-    assert first[0] is not again[0]
-    assert (first[0].length, len(first[0].fields["a"])) == (3, 4000)
+    assert first is not again
+    assert (first.length, len(first.fields["a"])) == (3, 4000)
 
 
 def test_an_interim_answer_says_so() -> None:
-    data = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
-    head, length = split_head(data) or pytest.fail("no head")
-    assert head.is_interim
-    head, _ = split_head(data[length:]) or pytest.fail("no head")
-    assert not head.is_interim
+    interim = b"HTTP/1.1 100 Continue\r\n\r\n"
+    head, length = split_head(interim + ok(ONE)) or pytest.fail("no head")
+    assert (head.is_interim, head.length, head.is_last, length) == (True, 0, False, len(interim))
+    assert not head_of(ok(ONE)).is_interim
 
 
 VIOLATIONS: dict[str, bytes] = {
@@ -183,30 +170,28 @@ VIOLATIONS: dict[str, bytes] = {
     "http-2": b"HTTP/2 200 OK\r\n\r\n",
     "no-status": b"HTTP/1.1 OK\r\n\r\n",
     "long-status": b"HTTP/1.1 2000 OK\r\n\r\n",
-    "space-before-colon": b"HTTP/1.1 200 OK\r\nContent-Length : 3\r\n\r\n",
-    "folded": b"HTTP/1.1 200 OK\r\na: b\r\n c\r\n\r\n",
+    "space-before-colon": ok(b"Content-Length : 3"),
+    "folded": ok(b"a: b", b" c"),
     "bare-line-feed": b"HTTP/1.1 200 OK\nContent-Length: 0\r\n\r\n",
-    "bare-line-feed-in-value": b"HTTP/1.1 200 OK\r\na: b\nc: d\r\n\r\n",
-    "null-in-value": b"HTTP/1.1 200 OK\r\na: \0\r\n\r\n",
-    "no-name": b"HTTP/1.1 200 OK\r\n: x\r\n\r\n",
-    "two-lengths": b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nx",
-    "negative-length": b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
-    "signed-length": b"HTTP/1.1 200 OK\r\nContent-Length: +1\r\n\r\nx",
-    "list-of-lengths": b"HTTP/1.1 200 OK\r\nContent-Length: 1, 1\r\n\r\nx",
-    "vast-length": b"HTTP/1.1 200 OK\r\nContent-Length: " + b"9" * 19 + b"\r\n\r\n",
-    "length-and-chunks": b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n"
-    b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-    "other-coding": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+    "bare-line-feed-in-value": ok(b"a: b\nc: d"),
+    "null-in-value": ok(b"a: \0"),
+    "no-name": ok(b": x"),
+    "two-lengths": ok(ONE, b"Content-Length: 2") + b"x",
+    "negative-length": ok(b"Content-Length: -1"),
+    "signed-length": ok(b"Content-Length: +1") + b"x",
+    "list-of-lengths": ok(b"Content-Length: 1, 1") + b"x",
+    "vast-length": ok(b"Content-Length: " + b"9" * 19),
+    "length-and-chunks": ok(ONE, b"Transfer-Encoding: chunked") + b"0\r\n\r\n",
+    "other-coding": ok(b"Transfer-Encoding: gzip, chunked"),
     "endless-head": b"HTTP/1.1 200 OK\r\na: " + b"x" * MAX_HEAD_BYTES,
-    "chunk-without-size": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\r\n",
-    "chunk-size-signed": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n+1\r\nx\r\n",
-    "chunk-size-hex": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0x1\r\nx\r\n",
-    "chunk-line-feed": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\nx\n0\n\n",
-    "chunk-too-long": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nxy\r\n0\r\n\r\n",
-    "chunk-too-long-by-two": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-    b"1\r\nxyz0\r\n\r\n",
-    "endless-chunk-line": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;" + b"x" * 2000,
-    "trailers": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\na: b\r\n\r\n",
+    "chunk-without-size": CHUNKS + b"\r\n",
+    "chunk-size-signed": CHUNKS + b"+1\r\nx\r\n",
+    "chunk-size-hex": CHUNKS + b"0x1\r\nx\r\n",
+    "chunk-line-feed": CHUNKS + b"1\nx\n0\n\n",
+    "chunk-too-long": CHUNKS + b"1\r\nxy\r\n0\r\n\r\n",
+    "chunk-too-long-by-two": CHUNKS + b"1\r\nxyz0\r\n\r\n",
+    "endless-chunk-line": CHUNKS + b"1;" + b"x" * 2000,
+    "trailers": CHUNKS + b"0\r\na: b\r\n\r\n",
 }
 
 
@@ -235,14 +220,6 @@ def test_limits_of_a_head_are_inclusive() -> None:
     assert reader_of(b"Content-Length: %b\r\n" % (b"9" * 18)).direct_bytes == 10**18 - 1
 
 
-def test_a_body_of_no_bytes_is_whole_and_not_chunked() -> None:
-    for status in (b"100 Continue", b"204 No Content", b"304 Not Modified"):
-        head, _ = split_head(b"HTTP/1.1 %b\r\n\r\n" % status) or pytest.fail("no head")
-        assert (head.length, head.is_chunked, head.is_last) == (0, False, False)
-    head, _ = split_head(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n") or pytest.fail("no")
-    assert not head.is_chunked
-
-
 def test_bytes_behind_a_chunk_are_checked_at_once() -> None:
     reader = reader_of(b"Transfer-Encoding: chunked\r\n", b"1\r\na")
     assert reader.read_into(memoryview(bytearray(9))) == 1
@@ -253,7 +230,7 @@ def test_bytes_behind_a_chunk_are_checked_at_once() -> None:
 
 def reader_of(framing: bytes, buffered: bytes = b"") -> BodyReader:
     """The reader of a response's body, of which some bytes came with the head."""
-    head, _ = split_head(b"HTTP/1.1 200 OK\r\n" + framing + b"\r\n") or pytest.fail("no head")
+    head = head_of(b"HTTP/1.1 200 OK\r\n" + framing + b"\r\n")
     return BodyReader(head, bytearray(buffered))
 
 
