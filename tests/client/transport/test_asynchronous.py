@@ -6,7 +6,6 @@ import asyncio
 import logging
 import socket
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import pytest
 
@@ -17,22 +16,22 @@ from tensor_round.transport.concurrency import Deadline
 SOON = Deadline(10)
 
 
-def with_peer(test: Callable[[AsyncStream, socket.socket], Awaitable[Any]]) -> Any:
-    """Run a test of a wire and the other end of it."""
+def with_peer(test: Callable[[AsyncStream, socket.socket], Awaitable[None]]) -> Callable[[], None]:
+    """A test of a wire and the other end of it."""
 
-    async def run() -> Any:
+    async def run() -> None:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             address = Address("http", "127.0.0.1", listener.getsockname()[1])
             wire = await AsyncStream.connect(address, None, SOON)
             peer, _ = listener.accept()
         with peer:
             try:
-                return await asyncio.wait_for(test(wire, peer), 10)
+                await asyncio.wait_for(test(wire, peer), 10)
             finally:
                 wire.close()
                 await asyncio.sleep(0)
 
-    return asyncio.run(run())
+    return lambda: asyncio.run(run())
 
 
 async def received(wire: AsyncStream, size: int) -> bytes:
@@ -45,42 +44,40 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.001)
 
 
-def test_received_bytes_go_to_the_readers_memory() -> None:
-    async def test(wire: AsyncStream, peer: socket.socket) -> None:
-        peer.sendall(b"abc")
-        assert await received(wire, 10) == b"abc"
-        assert wire.is_idle()
-
-    with_peer(test)
-
-
-def test_unrequested_bytes_are_kept_in_order() -> None:
-    async def test(wire: AsyncStream, peer: socket.socket) -> None:
-        sent = bytes(range(256)) * 1024  # four times what is kept aside
-        sending = asyncio.get_running_loop().run_in_executor(None, peer.sendall, sent)
-        await until(lambda: not wire.is_idle())
-        await asyncio.sleep(0.05)
-        got = b""
-        while len(got) < len(sent):
-            got += await received(wire, 1000)
-        await sending
-        assert got == sent
-
-    with_peer(test)
+@with_peer
+async def test_received_bytes_go_to_the_readers_memory(
+    wire: AsyncStream, peer: socket.socket
+) -> None:
+    peer.sendall(b"abc")
+    assert await received(wire, 10) == b"abc"
+    assert wire.is_idle()
 
 
-def test_a_connection_that_has_ended_by_itself_can_be_closed() -> None:
-    async def test(wire: AsyncStream, peer: socket.socket) -> None:
-        sending = asyncio.create_task(wire.send([memoryview(bytes(64 << 20))], SOON))
-        await asyncio.sleep(0.05)
-        peer.shutdown(socket.SHUT_WR)  # asyncio closes once the rest of a write is sent
-        await until(lambda: not wire.is_idle())
-        sending.cancel()
-        await asyncio.get_running_loop().run_in_executor(None, drained, peer)
-        await asyncio.sleep(0.05)
-        wire.close()
+@with_peer
+async def test_unrequested_bytes_are_kept_in_order(wire: AsyncStream, peer: socket.socket) -> None:
+    sent = bytes(range(256)) * 1024  # four times what is kept aside
+    sending = asyncio.get_running_loop().run_in_executor(None, peer.sendall, sent)
+    await until(lambda: not wire.is_idle())
+    await asyncio.sleep(0.05)
+    got = b""
+    while len(got) < len(sent):
+        got += await received(wire, 1000)
+    await sending
+    assert got == sent
 
-    with_peer(test)
+
+@with_peer
+async def test_a_connection_that_has_ended_by_itself_can_be_closed(
+    wire: AsyncStream, peer: socket.socket
+) -> None:
+    sending = asyncio.create_task(wire.send([memoryview(bytes(64 << 20))], SOON))
+    await asyncio.sleep(0.05)
+    peer.shutdown(socket.SHUT_WR)  # asyncio closes once the rest of a write is sent
+    await until(lambda: not wire.is_idle())
+    sending.cancel()
+    await asyncio.get_running_loop().run_in_executor(None, drained, peer)
+    await asyncio.sleep(0.05)
+    wire.close()
 
 
 def drained(peer: socket.socket) -> None:
@@ -88,52 +85,44 @@ def drained(peer: socket.socket) -> None:
         pass
 
 
-def test_an_answer_stops_the_sending() -> None:
-    async def test(wire: AsyncStream, peer: socket.socket) -> None:
-        peer.sendall(b"no")
-        await until(lambda: not wire.is_idle())
-        assert await wire.send([memoryview(bytes(1 << 20))], SOON) is False
-        assert await received(wire, 10) == b"no"
-
-    with_peer(test)
+@with_peer
+async def test_an_answer_stops_the_sending(wire: AsyncStream, peer: socket.socket) -> None:
+    peer.sendall(b"no")
+    await until(lambda: not wire.is_idle())
+    assert await wire.send([memoryview(bytes(1 << 20))], SOON) is False
+    assert await received(wire, 10) == b"no"
 
 
-def test_a_writer_waits_for_a_slow_reader() -> None:
-    async def test(wire: AsyncStream, peer: socket.socket) -> None:
-        size = 32 << 20
-        sending = asyncio.create_task(wire.send([memoryview(bytes(size))], SOON))
-        await asyncio.sleep(0.05)
-        assert not sending.done()
-        got = 0
-        while got < size:
-            got += len(await asyncio.to_thread(peer.recv, 1 << 20))
-        assert await sending is True
-
-    with_peer(test)
+@with_peer
+async def test_a_writer_waits_for_a_slow_reader(wire: AsyncStream, peer: socket.socket) -> None:
+    size = 32 << 20
+    sending = asyncio.create_task(wire.send([memoryview(bytes(size))], SOON))
+    await asyncio.sleep(0.05)
+    assert not sending.done()
+    got = 0
+    while got < size:
+        got += len(await asyncio.to_thread(peer.recv, 1 << 20))
+    assert await sending is True
 
 
-def test_the_end_is_no_bytes() -> None:
-    async def test(wire: AsyncStream, peer: socket.socket) -> None:
-        waiting = asyncio.create_task(received(wire, 10))
-        await asyncio.sleep(0.01)
-        peer.shutdown(socket.SHUT_WR)
-        assert await waiting == b""
-        assert await received(wire, 10) == b""
-        assert not wire.is_idle()
-
-    with_peer(test)
+@with_peer
+async def test_the_end_is_no_bytes(wire: AsyncStream, peer: socket.socket) -> None:
+    waiting = asyncio.create_task(received(wire, 10))
+    await asyncio.sleep(0.01)
+    peer.shutdown(socket.SHUT_WR)
+    assert await waiting == b""
+    assert await received(wire, 10) == b""
+    assert not wire.is_idle()
 
 
-def test_bytes_before_the_end_are_still_read() -> None:
-    async def test(wire: AsyncStream, peer: socket.socket) -> None:
-        peer.sendall(b"last words")
-        peer.shutdown(socket.SHUT_WR)
-        await until(lambda: wire._has_ended)
-        assert await received(wire, 4) == b"last"
-        assert await received(wire, 10) == b" words"
-        assert await received(wire, 10) == b""
-
-    with_peer(test)
+@with_peer
+async def test_bytes_before_the_end_are_still_read(wire: AsyncStream, peer: socket.socket) -> None:
+    peer.sendall(b"last words")
+    peer.shutdown(socket.SHUT_WR)
+    await until(lambda: wire._has_ended)
+    assert await received(wire, 4) == b"last"
+    assert await received(wire, 10) == b" words"
+    assert await received(wire, 10) == b""
 
 
 def test_a_wire_that_broke_while_nobody_looked(caplog: pytest.LogCaptureFixture) -> None:
@@ -149,20 +138,20 @@ def test_a_wire_that_broke_while_nobody_looked(caplog: pytest.LogCaptureFixture)
             pass
 
     with caplog.at_level(logging.WARNING, "asyncio"):
-        with_peer(test)
+        with_peer(test)()
     assert not caplog.records
 
 
-def test_a_cancelled_read_leaves_the_memory_alone() -> None:
-    async def test(wire: AsyncStream, peer: socket.socket) -> None:
-        memory = memoryview(bytearray(10))
-        reading = asyncio.create_task(wire.receive_into(memory, SOON))
-        await asyncio.sleep(0.01)
-        reading.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await reading
-        peer.sendall(b"late")
-        await until(lambda: not wire.is_idle())
-        assert bytes(memory) == bytes(10)
-
-    with_peer(test)
+@with_peer
+async def test_a_cancelled_read_leaves_the_memory_alone(
+    wire: AsyncStream, peer: socket.socket
+) -> None:
+    memory = memoryview(bytearray(10))
+    reading = asyncio.create_task(wire.receive_into(memory, SOON))
+    await asyncio.sleep(0.01)
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    peer.sendall(b"late")
+    await until(lambda: not wire.is_idle())
+    assert bytes(memory) == bytes(10)
