@@ -12,8 +12,6 @@ from typing import Any
 import pytest
 import yaml
 
-import mutants
-
 ROOT = Path(__file__).parents[2]
 RECIPES = re.findall(r"^([a-z][a-z-]*):.*##", (ROOT / "Makefile").read_text(), re.M)
 
@@ -61,10 +59,6 @@ def commands(job: dict[str, Any]) -> list[str]:
     return list(chain.from_iterable(map(expanded, lines)))
 
 
-def test_there_are_four() -> None:
-    assert set(WORKFLOWS) == {"ci", "images", "nightly", "release"}
-
-
 @pytest.mark.parametrize(("workflow", "job"), [job for job in JOBS if job.id != "ci-client"])
 def test_a_job_runs_recipes_alone(workflow: dict[Any, Any], job: dict[str, Any]) -> None:
     ran = commands(job)
@@ -106,10 +100,3 @@ def test_permissions_are_the_least(name: str) -> None:
 def test_ci_is_run_on_both_processors() -> None:
     matrix = WORKFLOWS["ci"]["jobs"]["check"]["strategy"]["matrix"]
     assert {runner["runner"] for runner in matrix["include"]} == {"ubuntu-24.04-arm"}
-
-
-@pytest.mark.parametrize("folder", mutants.SELECTED)
-def test_each_judged_folder_has_tests_beside_it(folder: str) -> None:
-    (module, *_) = (ROOT / folder).glob("*.py")
-    tests = {test.parts[1:-1] for test in mutants.beside(module.relative_to(ROOT))}
-    assert tests == {(Path(folder).parts[0], *Path(folder).parts[2:])}

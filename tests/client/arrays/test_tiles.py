@@ -14,7 +14,6 @@ from hypothesis.extra import numpy as hnp
 from support.cases.array_cases import LAYOUTS, Array, bits, patterns
 from tensor_round import DirectMLRound, IEEE754Round, OnnxRound, RoundOperator
 from tensor_round.arrays.tiles import Sink, StagedSink, Tiling, cut
-from tensor_round.transport.exchange import copy_into, tensor_reader
 
 EVEN = IEEE754Round()
 
@@ -143,18 +142,3 @@ def test_nothing_is_committed_before_it_is_verified() -> None:
     sink = StagedSink(bits(x), hold=True)
     land(sink, bytes(20))
     assert x.tobytes() == before
-
-
-def test_directml_pads_three_halves_to_eight_bytes() -> None:
-    prepared = DirectMLRound().prepare("float16", (3,))
-    assert prepared.call.output.byte_length == 8
-    out: Any = np.zeros(3, "<u2")
-    (tile,) = cut_up(patterns("float16", 3), out.view("<f2"), 1 << 20, DirectMLRound()).tiles
-    headers = {
-        "content-type": "application/octet-stream",
-        "output-descriptor": '{"dtype":"float16","shape":[3],"strides":[1],"byte_length":8}',
-    }
-    reader = tensor_reader(200, headers, prepared, lambda: tile.sink(verified=False), digest=False)
-    copy_into(reader, b"\1\0\2\0\3\0\0\0")
-    reader.finish()
-    assert out.tolist() == [1, 2, 3]

@@ -3,33 +3,12 @@
 from __future__ import annotations
 
 import io
-import os
-import pty
 import sys
 
 import pytest
 
 from tensor_round.contract import progress
 from tensor_round.contract.progress import amount, counted
-
-
-def shown(total: int) -> None:
-    with counted(True, total) as add:
-        for _ in range(3):
-            add(total // 4)
-
-
-def test_a_terminal_has_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    ours, theirs = pty.openpty()
-    with open(theirs, "w") as terminal:
-        monkeypatch.setattr(sys, "stderr", terminal)
-        shown(4 << 20)
-        text = b""
-        while not text.endswith(b"\n"):  # a terminal gives what was written in any pieces
-            text += os.read(ours, 4096)
-    os.close(ours)
-    assert text.startswith(b"\rrounding")
-    assert text.count(b"\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,16 @@
-"""The document of differences: its values, its sentences, and its parts joined to a whole."""
+"""Differences: values, sentences, parts joined to a whole, and what the reference says of each."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
 import pytest
 
+import tensor_round as tr
+from support.cases.descriptors import WORDS
+from support.cases.wrong_kernels import Array
 from tensor_round.contract.differences.directions import DirectionTally, Tally
 from tensor_round.contract.differences.document import (
     ClassDifference,
@@ -23,7 +27,9 @@ from tensor_round.contract.differences.document import (
 )
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import ProtocolViolation
-from tensor_round_verify import rounded
+from tensor_round.contract.operators.text import operators_on
+from tensor_round_verify import ROUNDINGS, PatternClass, classify, rounded, samples
+from tensor_round_verify.reference import FLOATS, is_nan
 
 # dtype, number, as text
 NUMBERS: list[tuple[str, float, str]] = [
@@ -158,3 +164,65 @@ def test_the_first_rows_of_a_key_are_kept_over_all_additions() -> None:
     assert tally.counts == {4: 11, 2: 1}
     assert tally.first([4]) == [(0,), (2,), (3,)]
     assert tally.first([2, 4]) == [(0,), (1,), (2,)]
+
+
+def by_definition(x: Array, dtype: str) -> dict[tuple[str, str], dict[str, list[int]]]:
+    """For each pair of directions, by class, the places where their results differ."""
+    even = rounded(x, dtype, "ties_to_even")
+    codes = classify(x, dtype, even)
+    found = {}
+    for place, some in enumerate(ROUNDINGS):
+        for other in ROUNDINGS[place + 1 :]:
+            differ = rounded(x, dtype, some) != rounded(x, dtype, other)
+            found[some, other] = {
+                kind.label: np.flatnonzero(differ & (codes == kind)).tolist()
+                for kind in PatternClass
+                if (differ & (codes == kind)).any()
+            }
+    return found
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_a_nan_is_told_as_one(dtype: str) -> None:
+    """Signalling ones too, of which a conversion would warn."""
+    bits = samples(dtype)
+    for one in bits[is_nan(dtype, bits)][:300].tolist():
+        assert value_text(dtype, one) == "NaN"
+
+
+@pytest.mark.parametrize("dtype", BY_NAME)
+def test_where_directions_differ(dtype: str) -> None:
+    x = np.random.default_rng(3).permutation(samples(dtype))
+    found = tr.compare(x.view(BY_NAME[dtype].numpy))
+    expected = by_definition(x, dtype)
+    assert [pair.roundings for pair in found.pairs] == list(expected)
+    assert found.operators == operators_on(dtype, x.shape)
+    for pair in found.pairs:
+        places = expected[pair.roundings[0], pair.roundings[1]]
+        counts = {label: row.different for label, row in pair.classes.items()}
+        assert counts == {label: len(here) for label, here in places.items()}
+        assert pair.different == sum(counts.values())
+        for label, row in pair.classes.items():
+            assert [list(e.index) for e in row.first] == [[i] for i in places[label][:3]]
+            for element in row.first:
+                (i,) = element.index
+                assert int(element.x.bits, 16) == x[i]
+                for name, value in element.results.items():
+                    assert int(value.bits, 16) == rounded(x[i : i + 1], dtype, name)[0]
+
+
+def test_differences_are_told() -> None:
+    found = tr.compare(np.array([[-2.5, -0.3], [0.5, 1.5]], np.float32))
+    assert str(found).splitlines()[:8] == [
+        "float32 of shape [2, 2]: 4 elements",
+        *(f"{rounding}: {', '.join(names)}" for rounding, names in WORDS.items()),
+        "",
+        "ties_to_even and ties_to_away differ in 2 elements, all exact ties; "
+        "first [0, 0]: x -2.5, ties_to_even -2.0, ties_to_away -3.0",
+    ]
+    assert "<td>ties_to_even and ties_to_away</td><td>2</td><td>all exact ties" in (
+        found._repr_html_()
+    )
+    assert Differences.from_data(json.loads(json.dumps(found.as_data()))) == found
+    whole = str(tr.compare(np.ones(3, np.float32)))
+    assert "ties_to_even and ties_to_away do not differ" in whole

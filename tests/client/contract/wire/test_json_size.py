@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 import tracemalloc
 from collections.abc import Callable
 from functools import lru_cache, partial
@@ -140,13 +141,22 @@ LARGE: dict[str, Callable[[], bytes]] = {
     "numbers": lambda: listed("0.5", 16 * MIB),
     "quotes": lambda: b'"' * (16 * MIB),
     "backslashes": lambda: b"\\" * (16 * MIB),
+    "an unterminated string of escapes": lambda: b'"' + b'\\"' * (8 * MIB),
+    "surrogates": lambda: b'"' + b"\\ud800" * (16 * MIB // 6),
+    "digits": lambda: b"1" * (16 * MIB),
+    "digits of a float": lambda: b"0." + b"1" * (16 * MIB),
+    "one string": lambda: b'["' + b"a" * (16 * MIB) + b'",[[[[[]]]]]]',
 }
 
 
 @pytest.mark.parametrize("name", LARGE)
-def test_counting_16_mib_takes_little_memory_itself(name: str) -> None:
+def test_hostile_text_of_16_mib_is_counted_in_little_memory_and_answered_soon(name: str) -> None:
     text = LARGE[name]()
     assert peak(lambda: measure_json(text)) < 5 * MIB
+    began = time.process_time()
+    with contextlib.suppress(MalformedJSON):
+        strictjson.loads(text, max_depth=4)
+    assert time.process_time() - began < 5
 
 
 # Memory
