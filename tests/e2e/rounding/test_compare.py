@@ -118,11 +118,6 @@ def test_refusal_names_its_rule(service: Service, case: Any) -> None:
     assert why in problem["detail"]
 
 
-def test_compare_is_linked_and_documented(service: Service) -> None:
-    assert service.get("/").json()["links"]["compare"] == "/compare"
-    assert "Differences" in service.get("/openapi.json").json()["components"]["schemas"]
-
-
 def test_compare_keeps_to_the_budget_and_gives_it_back() -> None:
     with Service("--max-bytes-in-flight", "16MiB", "--max-tensor-bytes", "12MiB") as small:
         many = ieee754("float32", [3 << 20])

@@ -92,20 +92,12 @@ def half_sent(service: Service, whole: bytes) -> Iterator[socket.socket]:
         yield plug
 
 
-def ask_with_a_pause(service: Service, whole: bytes) -> Reply:
-    """The answer to a request of which nothing may be rounded before it has all come."""
+def ask_slowly(service: Service, whole: bytes, backend: WatchedBackend | None = None) -> Reply:
+    """The answer to a request of which a backend rounds something before it has all come."""
     with half_sent(service, whole) as plug:
-        time.sleep(0.1)
+        time.sleep(0.1) if backend is None else backend.wait_for_a_piece()
         plug.sendall(whole[len(whole) // 2 :])
-        return answer_on(plug)
-
-
-def ask_slowly(service: HostedService, backend: WatchedBackend, whole: bytes) -> Reply:
-    """The answer to a request of which something is rounded before it has all come."""
-    with half_sent(service, whole) as plug:
-        backend.wait_for_a_piece()
-        plug.sendall(whole[len(whole) // 2 :])
-        return answer_on(plug)
+        return Reply(*Answers(plug).next())
 
 
 @pytest.mark.parametrize("dtype", reference.FLOATS)
@@ -114,7 +106,7 @@ def test_pieces_and_the_rest_have_the_bits_of_the_whole(
 ) -> None:
     patterns, right = edges_of_pieces(dtype, "ties_to_away")
     fields = {"Operator-Descriptor": ieee754(dtype, [patterns.size], "ties_to_away")}
-    answer = ask_slowly(hosted, backend, message(patterns.tobytes(), fields))
+    answer = ask_slowly(hosted, message(patterns.tobytes(), fields), backend)
     assert answer.status == 200, answer.content
     assert answer.content == right.tobytes()
     *pieces, rest = backend.sizes
@@ -133,7 +125,7 @@ def test_npy_file_and_inference_are_rounded_in_pieces(
     in_bytes = inference(parameters={"binary_data_output": True})
     for whole in (of_file(FP16.view("<f2")), in_bytes):
         backend.sizes.clear()
-        assert ask_slowly(hosted, backend, whole).content[-NBYTES:] == EVEN
+        assert ask_slowly(hosted, whole, backend).content[-NBYTES:] == EVEN
 
 
 def inference(**members: Any) -> bytes:
@@ -149,13 +141,13 @@ def test_inference_into_shared_memory_is_rounded_on_its_way_there() -> None:
         assert service.request("POST", path, place).status == 200
         region = {"shared_memory_region": "r", "shared_memory_byte_size": NBYTES}
         whole = inference(outputs=[{"name": "Y", "parameters": region}])
-        assert ask_with_a_pause(service, whole).status == 200
+        assert ask_slowly(service, whole).status == 200
         assert owned.memory.tobytes() == EVEN
 
 
 def test_time_of_pieces_counts_as_execution(hosted: HostedService, backend: WatchedBackend) -> None:
     backend.before = lambda _nbytes: time.sleep(0.02)
-    answer = ask_slowly(hosted, backend, message(FP16.tobytes(), OCTETS))
+    answer = ask_slowly(hosted, message(FP16.tobytes(), OCTETS), backend)
     durations = map(float, re.findall("dur=([0-9.]+)", answer.headers["Server-Timing"]))
     receive, _queue, execute = durations
     assert execute >= 20 * len(backend.sizes)
@@ -167,7 +159,7 @@ def test_digest_is_of_the_bytes_as_they_came(
 ) -> None:
     for stated, status in ((FP16.tobytes(), 200), (EVEN, 400)):
         whole = message(FP16.tobytes(), {**OCTETS, "Content-Digest": sha256_field(stated)})
-        answer = ask_with_a_pause(hosted, whole)
+        answer = ask_slowly(hosted, whole)
         assert answer.status == status
         assert status != 200 or answer.content == EVEN
         assert PIECE_BYTES not in backend.sizes
@@ -177,7 +169,7 @@ def test_bytes_in_the_other_order_are_rounded_once_all_have_come(
     hosted: HostedService, backend: WatchedBackend
 ) -> None:
     whole = of_file(FP16.byteswap().view(">f2"))
-    content = ask_with_a_pause(hosted, whole).content
+    content = ask_slowly(hosted, whole).content
     assert np.frombuffer(content[-NBYTES:], ">u2").astype("<u2").tobytes() == EVEN
     assert backend.sizes == [NBYTES]
 
@@ -220,7 +212,7 @@ def test_nothing_is_left_for_the_garbage_collector(
     gc.collect()
     gc.disable()
     try:
-        assert ask_slowly(hosted, backend, message(FP16.tobytes(), OCTETS)).status == 200
+        assert ask_slowly(hosted, message(FP16.tobytes(), OCTETS), backend).status == 200
         assert hosted.settled()
         assert not [one for one in gc.get_objects() if type(one) is Overlap]
     finally:

@@ -11,7 +11,6 @@ import numpy as np
 import tensor_round as tr
 from support.cases.array_cases import Array
 from tensor_round.contract.dtypes import BY_NAME, AnyDType
-from tensor_round.contract.operators.model import OperatorDescriptor
 from tensor_round.contract.rounding import Rounding
 
 Document = dict[str, Any]
@@ -118,8 +117,8 @@ def by_mode(
 class DialectCases:
     """All that is expected of one dialect.
 
-    ``example`` is that of the published contract, word for word; ``made`` is the same made in
-    Python, and ``operator`` makes it on a tensor of a dtype and the sizes 2 and 3.
+    ``example`` is that of the published contract, word for word; ``operator`` makes it on a tensor
+    of a dtype and the sizes 2 and 3.
 
     ``dtype_at`` and ``mode_at`` are the fields of its dtypes and modes, ``defaulted`` those of the
     example that may be absent. ``broken`` are refusals
@@ -129,7 +128,6 @@ class DialectCases:
     """
 
     example: Document
-    made: OperatorDescriptor
     operator: tuple[tr.RoundOperator, AnyDType]
     dtypes: dict[str, str]
     modes: dict[str, Rounding]

@@ -32,7 +32,6 @@ RESULTS: dict[Any, tuple[float, ...]] = {
 
 CASES = DialectCases(
     example={"dialect": "array_api", "op": "round", "x": {"dtype": "float32", "shape": [2, 3]}},
-    made=tr.ArrayAPIDescriptor(op="round", x=tr.ArrayAPIArray(dtype="float32", shape=[2, 3])),
     operator=(tr.ArrayAPIRound("round"), "float32"),
     dtypes={name: name for name in DTYPES},
     modes=OPS,

@@ -106,15 +106,6 @@ CASES = DialectCases(
             "RoundingMode": "HALVES_TO_NEAREST_EVEN",
         },
     },
-    made=tr.DirectMLDescriptor(
-        feature_level="3_0",
-        type="DML_OPERATOR_ELEMENT_WISE_ROUND",
-        desc=tr.ElementWiseRoundDesc(
-            InputTensor=tr.BufferTensorDesc(DataType="FLOAT32", Sizes=[2, 3]),
-            OutputTensor=tr.BufferTensorDesc(DataType="FLOAT32", Sizes=[2, 3]),
-            RoundingMode="HALVES_TO_NEAREST_EVEN",
-        ),
-    ),
     operator=(tr.DirectMLRound("HALVES_TO_NEAREST_EVEN", feature_level="3_0"), "float32"),
     dtypes={"FLOAT32": "float32", "FLOAT16": "float16"},
     modes={name: rounding for name, _, rounding, _ in MODES},

@@ -50,11 +50,6 @@ CASES = DialectCases(
         "input": {"dtype": "float32", "shape": [2, 3], "strides": None, "byte_length": None},
         "output": None,
     },
-    made=tr.IEEE754Descriptor(
-        rounding="ties_to_even",
-        input=tr.IEEE754Tensor(dtype="float32", shape=(2, 3), strides=None, byte_length=None),
-        output=None,
-    ),
     operator=(tr.IEEE754Round("ties_to_even"), "float32"),
     dtypes={name: name for name in DTYPES},
     modes={rounding.value: rounding for rounding in Rounding},

@@ -37,7 +37,6 @@ NUMBERS: dict[Any, tuple[tuple[float, ...], tuple[float, ...]]] = {
 
 CASES = DialectCases(
     example={"dialect": "mlir", "op": "math.round", "element_type": "f32", "shape": [2, 3]},
-    made=tr.MLIRDescriptor(op="math.round", element_type="f32", shape=(2, 3)),
     operator=(tr.MLIRRound("math.round"), "<f4"),
     dtypes=MLIR_TYPES,
     modes=OPS,

@@ -51,11 +51,6 @@ CASES = DialectCases(
         "opset_version": 22,
         "input": {"elem_type": "FLOAT16", "shape": [2, 3]},
     },
-    made=tr.OnnxDescriptor(
-        op_type="Round",
-        opset_version=22,
-        input=tr.OnnxTensor(elem_type="FLOAT16", shape=(2, 3)),
-    ),
     operator=(tr.OnnxRound(opset_version=22), "<f2"),
     dtypes={name: dtype for name, _, dtype, _ in TYPES},
     modes={},

@@ -43,12 +43,6 @@ CASES = DialectCases(
         "data": {"mode": "half_to_even"},
         "input": {"element_type": "f32", "shape": [2, 3]},
     },
-    made=tr.OpenVINODescriptor(
-        type="Round",
-        version="opset5",
-        data=tr.OpenVINOData(mode="half_to_even"),
-        input=tr.OpenVINOTensor(element_type="f32", shape=[2, 3]),
-    ),
     operator=(tr.OpenVINORound(mode="half_to_even"), "f4"),
     dtypes=TYPES,
     modes=MODES,

@@ -53,7 +53,6 @@ RESULTS: dict[Any, tuple[float, ...]] = {
 
 CASES = DialectCases(
     example={"dialect": "stablehlo", "op": "round_nearest_afz", "operand": "tensor<2x3xf16>"},
-    made=tr.StableHLODescriptor(op="round_nearest_afz", operand="tensor<2x3xf16>"),
     operator=(tr.StableHLORound("stablehlo.round_nearest_afz"), "float16"),
     dtypes=MLIR_TYPES,
     modes=OPS,

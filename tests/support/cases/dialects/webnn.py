@@ -13,7 +13,6 @@ CASES = DialectCases(
         "op": "roundEven",
         "input": {"dataType": "float16", "shape": [2, 3]},
     },
-    made=tr.WebNNDescriptor(op="roundEven", input=tr.WebNNTensor(dataType="float16", shape=(2, 3))),
     operator=(tr.WebNNRoundEven(), "float16"),
     dtypes={"float32": "float32", "float16": "float16"},
     modes={},
