@@ -87,20 +87,14 @@ def test_every_parameter_has_a_schema_that_is_never_null(either: Document) -> No
             assert (parameter["in"] == "path") == (f"{{{parameter['name']}}}" in path)
 
 
-def test_every_enumeration_is_of_one_type(either: Document) -> None:
+def test_enumerations_are_of_one_type_arrays_have_items_and_no_member_a_default(
+    either: Document,
+) -> None:
     types = {"string": str, "integer": int}
     for found in objects(either):
         if isinstance(found.get("enum"), list):
             assert {type(value) for value in found["enum"]} == {types[found["type"]]}
-
-
-def test_no_member_has_a_default(either: Document) -> None:
-    for found in objects(either):
         assert "default" not in found or isinstance(found["default"], dict)
-
-
-def test_every_array_has_items(either: Document) -> None:
-    for found in objects(either):
         assert found.get("type") != "array" or "items" in found
 
 
