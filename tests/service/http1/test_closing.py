@@ -16,6 +16,7 @@ from support.http.http1_site import (
     Peer,
     answer,
     asked,
+    fixed,
     give,
     pass_time,
     serving,
@@ -23,8 +24,6 @@ from support.http.http1_site import (
     until,
 )
 from tensor_round_service.http1.lifecycle import State
-from tensor_round_service.http1.request import Request
-from tensor_round_service.http1.response import Response
 
 pytestmark = pytest.mark.anyio
 FOREVER = float("inf")
@@ -37,51 +36,50 @@ CHECKS_IN_GRACE = 10
 @pytest.mark.parametrize(
     ("uses", "grace"), [(0, LIMITS.first_grace), (1, LIMITS.drain_grace)], ids=["new", "used"]
 )
-async def test_an_idle_connection_is_closed_after_its_grace(uses: int, grace: float) -> None:
-    async with serving() as site, site.peer() as peer:
-        for _ in range(uses):
-            await peer.send(asked())
-            await peer.response()
-        peer.connection.shutdown()
-        await pass_time(grace - LATE)
-        assert peer.connection.state is State.IDLE
-        await pass_time(LATE)
-        assert peer.connection.state is State.CLOSING
-        assert peer.connection.due == FOREVER
-        # The peer may still send, and gets no reset.
-        assert await peer.end() == b""
-        give(peer.connection, asked())
-        await pass_time(LIMITS.drain_grace - LATE)
-        assert peer.connection.state is State.CLOSING
-        await pass_time(LATE)
-        await peer.state(State.CLOSED)
-        assert peer.connection.transport is None
-        assert len(site.handler.exchanges) == uses
+async def test_an_idle_connection_is_closed_after_its_grace(
+    peer: Peer, uses: int, grace: float
+) -> None:
+    for _ in range(uses):
+        await peer.send(asked())
+        await peer.response()
+    peer.connection.shutdown()
+    await pass_time(grace - LATE)
+    assert peer.connection.state is State.IDLE
+    await pass_time(LATE)
+    assert peer.connection.state is State.CLOSING
+    assert peer.connection.due == FOREVER
+    # The peer may still send, and gets no reset.
+    assert await peer.end() == b""
+    give(peer.connection, asked())
+    await pass_time(LIMITS.drain_grace - LATE)
+    assert peer.connection.state is State.CLOSING
+    await pass_time(LATE)
+    await peer.state(State.CLOSED)
+    assert peer.connection.transport is None
+    assert len(peer.handler.exchanges) == uses
 
 
-async def test_client_that_closes_in_time_is_not_aborted() -> None:
-    async with serving() as site, site.peer() as peer:
-        peer.connection.shutdown()
-        await pass_time(LIMITS.first_grace)
-        peer.stop_sending()
-        await peer.state(State.CLOSED)
-        await pass_time(LIMITS.drain_grace)
+async def test_client_that_closes_in_time_is_not_aborted(peer: Peer) -> None:
+    peer.connection.shutdown()
+    await pass_time(LIMITS.first_grace)
+    peer.stop_sending()
+    await peer.state(State.CLOSED)
+    await pass_time(LIMITS.drain_grace)
 
 
-async def test_a_request_within_the_grace_is_the_last() -> None:
-    gate = Gate()
-    async with serving(gate) as site, site.peer() as peer:
-        peer.connection.shutdown()
-        await peer.send(asked()[:-1])
-        await peer.state(State.HEAD)
-        await pass_time(LIMITS.first_grace)
-        assert peer.connection.state is State.HEAD
-        await peer.send(asked()[-1:])
-        await until(lambda: gate.waiting)
-        await pass_time(LIMITS.first_grace)
-        gate.opens.set()
-        assert await peer.end() == answer(b"", CLOSE)
-        await peer.state(State.CLOSED)
+async def test_a_request_within_the_grace_is_the_last(peer: Peer) -> None:
+    gate = peer.handler.answer = Gate()
+    peer.connection.shutdown()
+    await peer.send(asked()[:-1])
+    await peer.state(State.HEAD)
+    await pass_time(LIMITS.first_grace)
+    assert peer.connection.state is State.HEAD
+    await peer.send(asked()[-1:])
+    await until(lambda: gate.waiting)
+    await pass_time(LIMITS.first_grace)
+    gate.opens.set()
+    assert await peer.end() == answer(b"", CLOSE)
+    await peer.state(State.CLOSED)
 
 
 @pytest.mark.parametrize(
@@ -94,30 +92,30 @@ async def test_a_request_within_the_grace_is_the_last() -> None:
     ],
     ids=["one", "line-end", "two", "close"],
 )
-async def test_shutdown_serves_the_requests_already_sent(sent: bytes, got: bytes) -> None:
-    gate = Gate()
-    async with serving(gate) as site, site.peer() as peer:
-        give(peer.connection, sent)
-        assert peer.connection.state is State.WORKING
-        peer.connection.shutdown()
-        gate.opens.set()
-        assert await peer.end() == got
-        peer.stop_sending()
-        await pass_time(LIMITS.linger_before)
-        await peer.state(State.CLOSED)
-        await pass_time(LIMITS.first_grace)
+async def test_shutdown_serves_the_requests_already_sent(
+    peer: Peer, sent: bytes, got: bytes
+) -> None:
+    gate = peer.handler.answer = Gate()
+    give(peer.connection, sent)
+    assert peer.connection.state is State.WORKING
+    peer.connection.shutdown()
+    gate.opens.set()
+    assert await peer.end() == got
+    peer.stop_sending()
+    await pass_time(LIMITS.linger_before)
+    await peer.state(State.CLOSED)
+    await pass_time(LIMITS.first_grace)
 
 
-async def test_a_head_that_has_begun_may_be_completed() -> None:
-    gate = Gate()
-    async with serving(gate) as site, site.peer() as peer:
-        give(peer.connection, asked() + asked()[:9])
-        peer.connection.shutdown()
-        gate.opens.set()
-        await peer.response()
-        await peer.state(State.HEAD)
-        await peer.send(asked()[9:])
-        assert await peer.end() == answer(b"", CLOSE)
+async def test_a_head_that_has_begun_may_be_completed(peer: Peer) -> None:
+    gate = peer.handler.answer = Gate()
+    give(peer.connection, asked() + asked()[:9])
+    peer.connection.shutdown()
+    gate.opens.set()
+    await peer.response()
+    await peer.state(State.HEAD)
+    await peer.send(asked()[9:])
+    assert await peer.end() == answer(b"", CLOSE)
 
 
 @pytest.mark.parametrize("reads", [False, True])
@@ -125,65 +123,50 @@ async def test_under_tls_an_idle_connection_says_so_and_does_not_wait_for_ever(
     reads: bool,
 ) -> None:
     limits = replace(LIMITS, drain_grace=5)  # asyncio's own patience with TLS ends after 30 s
-    async with serving(limits=limits, encrypted=True) as site:
-        reader, writer, connection = await site.call()
-        peer = Peer(writer.get_extra_info("socket"), connection)
+    async with serving(limits=limits, encrypted=True) as site, site.peer() as peer:
         if not reads:
-            writer.transport.pause_reading()
-        connection.shutdown()
+            peer.writer.transport.pause_reading()
+        peer.connection.shutdown()
         await pass_time(LIMITS.first_grace)
-        assert connection.state is State.CLOSING
+        assert peer.connection.state is State.CLOSING
         if reads:
-            assert await reader.read() == b""
+            assert await peer.end() == b""
             await peer.state(State.CLOSED)
         else:
             assert peer.is_due_in(LIMITS.rate_interval)
             await asyncio.sleep(0.01)
-            assert connection.state is State.CLOSING
+            assert peer.connection.state is State.CLOSING
         await pass_time(limits.drain_grace)
         await peer.state(State.CLOSED)
-        writer.transport.abort()
 
 
-async def test_a_refused_sender_has_time_to_read_why() -> None:
-    async with serving() as site, site.peer() as peer:
-        give(peer.connection, b"\0")
-        assert peer.connection.state is State.LINGERING
-        assert not peer.connection.transport.is_reading()
-        assert peer.is_due_in(LIMITS.linger_before)
-        assert (await peer.end()).startswith(b"HTTP/1.1 400 ")
-        await pass_time(LIMITS.linger_before)
-        assert peer.connection.state is State.DROPPING
-        assert peer.is_due_in(LIMITS.linger_seconds)
-        assert peer.connection.transport.is_reading()
-        give(peer.connection, bytes(LIMITS.linger_bytes))
-        assert peer.connection.state is State.DROPPING
+@pytest.mark.parametrize("sends_on", [False, True])
+async def test_a_refused_sender_has_time_to_read_why(peer: Peer, sends_on: bool) -> None:
+    give(peer.connection, b"\0")
+    assert peer.connection.state is State.LINGERING
+    assert not peer.connection.transport.is_reading()
+    assert peer.is_due_in(LIMITS.linger_before)
+    assert (await peer.end()).startswith(b"HTTP/1.1 400 ")
+    await pass_time(LIMITS.linger_before)
+    assert peer.connection.state is State.DROPPING
+    assert peer.is_due_in(LIMITS.linger_seconds)
+    assert peer.connection.transport.is_reading()
+    give(peer.connection, bytes(LIMITS.linger_bytes))
+    assert peer.connection.state is State.DROPPING
+    if sends_on:
         give(peer.connection, b"1")
         assert peer.connection.state is State.CLOSING
-        await peer.state(State.CLOSED)
-        assert peer.connection.due == FOREVER
-
-
-async def test_a_refused_sender_is_not_dropped_for_ever() -> None:
-    async with serving() as site, site.peer() as peer:
-        await peer.send(b"\0")
-        await peer.state(State.LINGERING)
-        await pass_time(LIMITS.linger_before)
+    else:
         await pass_time(LIMITS.linger_seconds)
-        await peer.state(State.CLOSED)
+    await peer.state(State.CLOSED)
+    assert peer.connection.due == FOREVER
 
 
 async def test_a_refusal_under_tls() -> None:
-    async with serving(encrypted=True) as site:
-        reader, writer, connection = await site.call()
-        writer.write(b"\0")
-        assert await reader.read(13) == b"HTTP/1.1 400 "
-        assert connection.state is State.LINGERING
-        writer.transport.abort()
-
-
-async def large(_: Request) -> Response:
-    return text(LARGE)
+    async with serving(encrypted=True) as site, site.peer() as peer:
+        await peer.send(b"\0")
+        assert await peer.read(13) == b"HTTP/1.1 400 "
+        assert peer.connection.state is State.LINGERING
 
 
 async def checks(peer: Peer) -> int:
@@ -209,21 +192,14 @@ SLOW = [
 async def test_client_that_does_not_read_a_response_is_aborted(
     encrypted: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with serving(large, encrypted=encrypted) as site:
-        if encrypted:
-            _, writer, connection = await site.call()
-            writer.transport.pause_reading()
-            peer = Peer(writer.get_extra_info("socket"), connection)
-            writer.write(asked())
+    async with serving(fixed(text(LARGE)), encrypted=encrypted) as site:
+        async with site.peer(receives=4096) as peer:
+            await peer.send(asked())
+            if encrypted:
+                peer.writer.transport.pause_reading()
             await peer.state(State.SENDING)
             await asyncio.sleep(0.05)
             assert await checks(peer) == CHECKS_IN_GRACE
-            writer.transport.abort()
-        else:
-            async with site.peer(receives=4096) as peer:
-                await peer.send(asked())
-                await peer.state(State.SENDING)
-                assert await checks(peer) == CHECKS_IN_GRACE
         assert caplog.record_tuples == SLOW
         await until(lambda: site.handler.exchanges)
         assert site.handler.statuses == [None]
@@ -231,7 +207,7 @@ async def test_client_that_does_not_read_a_response_is_aborted(
 
 async def test_client_that_reads_at_the_rate_gets_the_response() -> None:
     # Each read takes more than its kernel holds, so that more follows at once.
-    async with serving(large) as site, site.peer(receives=64 << 10) as peer:
+    async with serving(fixed(text(LARGE))) as site, site.peer(receives=64 << 10) as peer:
         await peer.send(asked())
         await peer.state(State.SENDING)
         for _ in range(3 * CHECKS_IN_GRACE):
@@ -254,17 +230,15 @@ async def test_write_buffer_of_a_closing_connection_has_a_minimum_rate(
         assert caplog.record_tuples == SLOW
 
 
-async def test_a_short_response_waits_for_its_reader_too() -> None:
-    async def respond(_: Request) -> Response:
-        return text(bytes(60_000))
-
-    async with serving(respond) as site, site.peer() as peer:
-        peer.connection.transport.write(LARGE)
-        await peer.send(asked())
-        await peer.state(State.SENDING)
-        assert not site.handler.exchanges
-        assert peer.is_due_in(LIMITS.rate_interval)
-        assert await peer.read(len(LARGE)) == LARGE
-        await peer.response(bytes(60_000))
-        await peer.state(State.IDLE)
-        assert site.handler.statuses == [200]
+async def test_a_short_response_waits_for_its_reader_too(peer: Peer) -> None:
+    content = bytes(60_000)
+    peer.handler.answer = fixed(text(content))
+    peer.connection.transport.write(LARGE)
+    await peer.send(asked())
+    await peer.state(State.SENDING)
+    assert not peer.handler.exchanges
+    assert peer.is_due_in(LIMITS.rate_interval)
+    assert await peer.read(len(LARGE)) == LARGE
+    await peer.response(content)
+    await peer.state(State.IDLE)
+    assert peer.handler.statuses == [200]

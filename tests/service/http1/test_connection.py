@@ -13,8 +13,11 @@ from support.http.http1_site import (
     LATE,
     LIMITS,
     Gate,
+    Peer,
+    Site,
     answer,
     asked,
+    fixed,
     give,
     owned,
     pass_time,
@@ -47,70 +50,66 @@ def states(monkeypatch: pytest.MonkeyPatch) -> list[State]:
     return states
 
 
-async def test_heads_come_in_any_pieces_with_empty_lines_before_them() -> None:
+async def test_heads_come_in_any_pieces_with_empty_lines_before_them(site: Site) -> None:
     sent = b"\r\n\n" + asked(length=3) + b"abc" + b"\n" + asked(length=2) + b"de\r\n" + asked()
-    async with serving() as site:
-        for size in (1, 2, 3, 50, len(sent)):
-            async with site.peer() as peer:
-                for at in range(0, len(sent), size):
-                    give(peer.connection, sent[at : at + size])
-                    await asyncio.sleep(0)
-                for content in (b"abc", b"de", b""):
-                    await peer.response(content)
-                await peer.state(State.IDLE)
+    for size in (1, 2, 3, 50, len(sent)):
+        async with site.peer() as peer:
+            for at in range(0, len(sent), size):
+                give(peer.connection, sent[at : at + size])
+                await asyncio.sleep(0)
+            for content in (b"abc", b"de", b""):
+                await peer.response(content)
+            await peer.state(State.IDLE)
     assert site.handler.statuses == [200] * 15
 
 
-async def test_a_head_has_one_limit_from_its_first_byte() -> None:
-    async with serving() as site, site.peer() as peer:
-        assert peer.is_due_in(LIMITS.receive_timeout)
-        await pass_time(1000)
-        give(peer.connection, b"POST /p?a HT")
-        assert peer.connection.state is State.HEAD
-        assert peer.is_due_in(LIMITS.receive_timeout)
-        await pass_time(LIMITS.receive_timeout - LATE)
-        give(peer.connection, b"TP/1.1\r\n")
-        assert peer.due <= LATE
-        await pass_time(LATE)
-        assert peer.connection.state is State.LINGERING
-        expected = answer(b"ReceiveTimeout", CLOSE, status=b"400 Bad Request")
-        assert await peer.end() == expected
-        ((path, error),) = site.handler.refused
-        assert path == "/p"
-        assert str(error) == "the request head was not received within 10000 s"
-        (exchange,) = site.handler.exchanges
-        assert (exchange.path, exchange.head, exchange.client) == ("/p", None, "127.0.0.1")
-        assert exchange.received == len(b"POST /p?a HTTP/1.1\r\n")
-        assert 0 < exchange.seconds < LATE
-        assert site.handler.statuses == [400]
+async def test_a_head_has_one_limit_from_its_first_byte(peer: Peer) -> None:
+    assert peer.is_due_in(LIMITS.receive_timeout)
+    await pass_time(1000)
+    give(peer.connection, b"POST /p?a HT")
+    assert peer.connection.state is State.HEAD
+    assert peer.is_due_in(LIMITS.receive_timeout)
+    await pass_time(LIMITS.receive_timeout - LATE)
+    give(peer.connection, b"TP/1.1\r\n")
+    assert peer.due <= LATE
+    await pass_time(LATE)
+    assert peer.connection.state is State.LINGERING
+    expected = answer(b"ReceiveTimeout", CLOSE, status=b"400 Bad Request")
+    assert await peer.end() == expected
+    ((path, error),) = peer.handler.refused
+    assert path == "/p"
+    assert str(error) == "the request head was not received within 10000 s"
+    (exchange,) = peer.handler.exchanges
+    assert (exchange.path, exchange.head, exchange.client) == ("/p", None, "127.0.0.1")
+    assert exchange.received == len(b"POST /p?a HTTP/1.1\r\n")
+    assert 0 < exchange.seconds < LATE
+    assert peer.handler.statuses == [400]
 
 
-async def test_disconnect_within_a_head_is_counted() -> None:
-    async with serving() as site, site.peer() as peer:
-        await peer.send(b"GET /q HTTP/1.1\r\nHo")
-        await peer.state(State.HEAD)
-        await peer.leave()
-        assert site.handler.left == [("/q", 0)]
-        (exchange,) = site.handler.exchanges
-        assert (exchange.path, exchange.received, exchange.response) == ("/q", 19, None)
-        assert not peer.connection._unparsed
-        async with site.peer() as other:
-            await other.leave()
-        assert len(site.handler.left) == len(site.handler.exchanges) == 1
+async def test_disconnect_within_a_head_is_counted(site: Site, peer: Peer) -> None:
+    await peer.send(b"GET /q HTTP/1.1\r\nHo")
+    await peer.state(State.HEAD)
+    await peer.leave()
+    assert peer.handler.left == [("/q", 0)]
+    (exchange,) = peer.handler.exchanges
+    assert (exchange.path, exchange.received, exchange.response) == ("/q", 19, None)
+    assert not peer.connection._unparsed
+    async with site.peer() as other:
+        await other.leave()
+    assert len(peer.handler.left) == len(peer.handler.exchanges) == 1
 
 
-async def test_malformed_head_is_refused_with_the_servers_fields() -> None:
-    async with serving() as site, site.peer() as peer:
-        site.state.default_headers = [(b"date", b"now")]
-        give(peer.connection, b"GE\0 /a b")
-        assert not peer.connection._unparsed
-        # The server's fields are before Content-Length.
-        head = b"HTTP/1.1 400 Bad Request\r\na: b\r\ndate: now\r\ncontent-length: 16\r\n"
-        assert await peer.end() == head + b"connection: close\r\n\r\nMalformedRequest"
-        assert peer.connection.state is State.LINGERING
-        (exchange,) = site.handler.exchanges
-        assert (exchange.path, exchange.received, exchange.seconds) == ("/a", 8, 0.0)
-        assert not site.handler.left
+async def test_malformed_head_is_refused_with_the_servers_fields(peer: Peer) -> None:
+    peer.server.default_headers = [(b"date", b"now")]
+    give(peer.connection, b"GE\0 /a b")
+    assert not peer.connection._unparsed
+    # The server's fields are before Content-Length.
+    head = b"HTTP/1.1 400 Bad Request\r\na: b\r\ndate: now\r\ncontent-length: 16\r\n"
+    assert await peer.end() == head + b"connection: close\r\n\r\nMalformedRequest"
+    assert peer.connection.state is State.LINGERING
+    (exchange,) = peer.handler.exchanges
+    assert (exchange.path, exchange.received, exchange.seconds) == ("/a", 8, 0.0)
+    assert not peer.handler.left
 
 
 async def test_an_exchange_is_logged_if_the_handler_wants_to_know() -> None:
@@ -128,82 +127,73 @@ async def test_an_exchange_is_logged_if_the_handler_wants_to_know() -> None:
         assert len(site.handler.exchanges) == 1
 
 
-async def test_a_request_that_never_waits_makes_no_task_and_keeps_the_connection() -> None:
-    async with serving() as site, site.peer() as peer:
-        give(peer.connection, asked(length=3) + b"abc")
-        assert peer.connection.state is State.IDLE
-        assert peer.is_due_in(LIMITS.keep_alive)
-        assert not site.state.tasks
-        await peer.response(b"abc")
-        await pass_time(LIMITS.keep_alive - LATE)
-        assert peer.connection.state is State.IDLE
-        await pass_time(LATE)
-        assert await peer.end() == b""
-        await peer.state(State.CLOSED)
+async def test_a_request_that_never_waits_makes_no_task_and_keeps_the_connection(
+    peer: Peer,
+) -> None:
+    give(peer.connection, asked(length=3) + b"abc")
+    assert peer.connection.state is State.IDLE
+    assert peer.is_due_in(LIMITS.keep_alive)
+    assert not peer.server.tasks
+    await peer.response(b"abc")
+    await pass_time(LIMITS.keep_alive - LATE)
+    assert peer.connection.state is State.IDLE
+    await pass_time(LATE)
+    assert await peer.end() == b""
+    await peer.state(State.CLOSED)
 
 
-async def test_working_route_has_no_limit_and_later_requests_wait() -> None:
-    gate = Gate()
-    async with serving(gate) as site, site.peer() as peer:
-        give(peer.connection, asked(length=2) + b"a")
-        assert peer.connection.state is State.WORKING
-        assert not peer.connection._unparsed
-        assert peer.connection.due == float("inf")
-        assert len(site.state.tasks) == 1
-        assert len(peer.connection.get_buffer(-1)) == BUFFER_BYTES
-        assert peer.connection.transport.is_reading()
-        give(peer.connection, b"b" + asked()[:20])
-        assert peer.connection.state is State.WORKING
-        assert not peer.connection.transport.is_reading()
-        await pass_time(100 * LIMITS.keep_alive)
-        assert peer.connection.state is State.WORKING
-        gate.opens.set()
-        await peer.response(b"ab")
-        await peer.state(State.HEAD)
-        assert peer.is_due_in(LIMITS.receive_timeout)
-        assert not site.state.tasks
-        assert peer.connection.transport.is_reading()
-        await peer.send(asked()[20:])
-        await peer.response()
+async def test_working_route_has_no_limit_and_later_requests_wait(peer: Peer) -> None:
+    gate = peer.handler.answer = Gate()
+    give(peer.connection, asked(length=2) + b"a")
+    assert peer.connection.state is State.WORKING
+    assert not peer.connection._unparsed
+    assert peer.connection.due == float("inf")
+    assert len(peer.server.tasks) == 1
+    assert len(peer.connection.get_buffer(-1)) == BUFFER_BYTES
+    assert peer.connection.transport.is_reading()
+    give(peer.connection, b"b" + asked() + asked()[:20])
+    assert peer.connection.state is State.WORKING
+    assert not peer.connection.transport.is_reading()
+    await pass_time(100 * LIMITS.keep_alive)
+    assert peer.connection.state is State.WORKING
+    gate.opens.set()
+    await peer.response(b"ab")
+    await peer.response()
+    await peer.state(State.HEAD)
+    assert peer.is_due_in(LIMITS.receive_timeout)
+    assert not peer.server.tasks
+    assert peer.connection.transport.is_reading()
+    gate.opens.clear()
+    give(peer.connection, asked()[20:])
+    give(peer.connection, asked())
+    assert not peer.connection.transport.is_reading()
+    gate.opens.set()
+    await peer.response()
+    await peer.response()
+    assert peer.connection.state is State.IDLE
+    assert peer.connection.transport.is_reading()
+    assert not peer.handler.left
 
 
-async def test_reading_goes_on_when_the_last_request_has_been_answered() -> None:
-    gate = Gate()
-    async with serving(gate) as site, site.peer() as peer:
-        await peer.send(asked())
-        await until(lambda: gate.waiting)
-        give(peer.connection, asked())
-        gate.opens.set()
-        await peer.response()
-        await peer.response()
-        assert peer.connection.state is State.IDLE
-        assert peer.connection.transport.is_reading()
-        await peer.send(asked())
-        await peer.response()
-        assert gate.waiting == 3
-        assert not site.handler.left
-
-
-async def test_a_large_body_is_received_to_where_it_belongs() -> None:
+async def test_a_large_body_is_received_to_where_it_belongs(peer: Peer) -> None:
     size = 4 * DIRECT_BYTES
-    async with serving() as site, site.peer() as peer:
-        give(peer.connection, asked(length=size) + b"12")
-        assert peer.connection.state is State.RECEIVING
-        assert peer.is_due_in(LIMITS.rate_interval)
-        assert len(peer.connection.get_buffer(-1)) == size - 2
-        give(peer.connection, b"3" * (size - 3))
-        assert peer.connection.state is State.RECEIVING
-        assert len(peer.connection.get_buffer(-1)) == BUFFER_BYTES
-        give(peer.connection, b"4" + asked(length=1)[:9])
-        # The route goes on in the event loop's next turn, and what comes before is kept.
-        assert peer.connection.state is State.WORKING
-        give(peer.connection, asked(length=1)[9:] + b"5")
-        await peer.response(b"12" + b"3" * (size - 3) + b"4")
-        await peer.response(b"5")
-        assert peer.is_due_in(LIMITS.keep_alive)
+    give(peer.connection, asked(length=size) + b"12")
+    assert peer.connection.state is State.RECEIVING
+    assert peer.is_due_in(LIMITS.rate_interval)
+    assert len(peer.connection.get_buffer(-1)) == size - 2
+    give(peer.connection, b"3" * (size - 3))
+    assert peer.connection.state is State.RECEIVING
+    assert len(peer.connection.get_buffer(-1)) == BUFFER_BYTES
+    give(peer.connection, b"4" + asked(length=1)[:9])
+    # The route goes on in the event loop's next turn, and what comes before is kept.
+    assert peer.connection.state is State.WORKING
+    give(peer.connection, asked(length=1)[9:] + b"5")
+    await peer.response(b"12" + b"3" * (size - 3) + b"4")
+    await peer.response(b"5")
+    assert peer.is_due_in(LIMITS.keep_alive)
 
 
-async def test_a_body_that_is_late_is_asked_for_and_reading_goes_on() -> None:
+async def test_a_body_that_is_late_is_asked_for_and_reading_goes_on(peer: Peer) -> None:
     gate, dues = Gate(), list[float]()
 
     async def respond(request: Request) -> Response:
@@ -211,122 +201,121 @@ async def test_a_body_that_is_late_is_asked_for_and_reading_goes_on() -> None:
         dues.append(peer.connection.due)
         return response
 
-    async with serving(respond) as site, site.peer() as peer:
-        give(peer.connection, asked("Expect: 100-continue", length=3))
-        await until(lambda: gate.waiting)
+    peer.handler.answer = respond
+    give(peer.connection, asked("Expect: 100-continue", length=3))
+    await until(lambda: gate.waiting)
+    gate.opens.set()
+    await peer.state(State.RECEIVING)
+    assert await peer.read(len(CONTINUE)) == CONTINUE
+    give(peer.connection, b"a")
+    assert peer.connection.state is State.RECEIVING
+    await peer.send(b"bc")
+    await peer.response(b"abc")
+    # Part of a body that has come is asked for no more, nor what nobody asked for.
+    for fields in ((), ("Expect: 100-continue",)):
+        gate.opens.clear()
+        await peer.send(asked(*fields, length=2))
+        await until(lambda: gate.waiting > len(dues))
+        give(peer.connection, b"a")
+        assert not peer.connection.transport.is_reading()
         gate.opens.set()
         await peer.state(State.RECEIVING)
-        assert await peer.read(len(CONTINUE)) == CONTINUE
-        give(peer.connection, b"a")
-        assert peer.connection.state is State.RECEIVING
-        await peer.send(b"bc")
-        await peer.response(b"abc")
-        # Part of a body that has come is asked for no more, nor what nobody asked for.
-        for fields in ((), ("Expect: 100-continue",)):
-            gate.opens.clear()
-            await peer.send(asked(*fields, length=2))
-            await until(lambda: gate.waiting > len(dues))
-            give(peer.connection, b"a")
-            assert not peer.connection.transport.is_reading()
-            gate.opens.set()
-            await peer.state(State.RECEIVING)
-            assert peer.connection.transport.is_reading()
-            await peer.send(b"b")
-            await peer.response(b"ab")
-        assert dues == [float("inf")] * 3
-        assert site.handler.statuses == [200] * 3
+        assert peer.connection.transport.is_reading()
+        await peer.send(b"b")
+        await peer.response(b"ab")
+    assert dues == [float("inf")] * 3
+    assert peer.handler.statuses == [200] * 3
 
 
-async def test_a_body_is_asked_for_only_with_its_first_bytes() -> None:
+async def test_a_body_is_asked_for_only_with_its_first_bytes(peer: Peer) -> None:
     async def respond(request: Request) -> Response:
         first, second = bytearray(1), bytearray(1)
         await request.receive_into(memoryview(first))
         await request.receive_into(memoryview(second))
         return text(bytes(first + second))
 
-    async with serving(respond) as site, site.peer() as peer:
-        await peer.send(asked("Expect: 100-continue", length=2))
-        assert await peer.read(len(CONTINUE)) == CONTINUE
-        give(peer.connection, b"a")
-        await peer.state(State.WORKING)
-        await peer.state(State.RECEIVING)
-        await peer.send(b"b")
-        await peer.response(b"ab")
-    assert site.handler.statuses == [200]
+    peer.handler.answer = respond
+    await peer.send(asked("Expect: 100-continue", length=2))
+    assert await peer.read(len(CONTINUE)) == CONTINUE
+    give(peer.connection, b"a")
+    await peer.state(State.WORKING)
+    await peer.state(State.RECEIVING)
+    await peer.send(b"b")
+    await peer.response(b"ab")
+    assert peer.handler.statuses == [200]
 
 
-async def test_a_body_that_nobody_reads_is_skipped_or_ends_the_connection() -> None:
-    async def respond(_: Request) -> Response:
-        return text(b"unread")
-
-    async with serving(respond) as site:
-        async with site.peer() as peer:
-            await peer.send(asked(length=3), b"abc", asked())
-            await peer.response(b"unread")
-            await peer.response(b"unread")
-            await peer.state(State.IDLE)
-        async with site.peer() as peer:
-            give(peer.connection, asked(length=3) + b"ab")
-            assert peer.connection.state is State.LINGERING
-            assert await peer.end() == answer(b"unread", CLOSE)
-
-
-@pytest.mark.parametrize(
-    ("surplus", "state"), [(b"", State.CLOSING), (b"GET", State.LINGERING)], ids=["all", "surplus"]
-)
-async def test_a_request_that_asks_for_it_is_the_last(surplus: bytes, state: State) -> None:
-    async with serving() as site, site.peer() as peer:
-        give(peer.connection, asked("Connection: close", length=1) + b"a" + surplus)
-        assert peer.connection.state is state
-        assert await peer.end() == answer(b"a", CLOSE)
-        assert site.handler.statuses == [200]
-
-
-async def test_the_response_to_head_has_no_content_but_its_length(states: list[State]) -> None:
-    async def respond(request: Request) -> Response:
-        return text(bytes(100_000))
-
-    async with serving(respond) as site, site.peer() as peer:
-        give(peer.connection, asked(line="HEAD /p") + asked(line="HEAD /p"))
-        assert states == [State.WORKING, State.IDLE] * 2
-        head = answer(bytes(100_000))[:-100_000]
-        assert await peer.read(2 * len(head)) == 2 * head
-        assert site.handler.statuses == [200] * 2
+ONE = [State.WORKING, State.IDLE]
+LARGE = bytes(range(251)) * 300
+HEAD_ALONE = answer(LARGE).partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
+TENSOR = bytes(range(256)) * 256
+#: What is sent in one read, the content of each answer, what is received, and the states.
+EXCHANGES: dict[str, tuple[bytes, bytes, bytes, list[State]]] = {
+    "HEAD has no content but its length": (
+        *(asked(line="HEAD /p") * 2, LARGE, HEAD_ALONE * 2, ONE * 2),
+    ),
+    "an unread body is skipped": (
+        *(asked(length=3) + b"abc" + asked(), b"x", answer(b"x") * 2, ONE * 2),
+    ),
+    "an unread body that has not come ends the connection": (
+        *(asked(length=3) + b"ab", b"x", answer(b"x", CLOSE)),
+        [State.WORKING, State.LINGERING],
+    ),
+    "close": (
+        *(asked("Connection: close", length=1) + b"a", b"x", answer(b"x", CLOSE)),
+        [State.WORKING, State.CLOSING],
+    ),
+    "bytes behind close": (
+        *(asked("Connection: close", length=1) + b"aGET", b"x", answer(b"x", CLOSE)),
+        [State.WORKING, State.LINGERING],
+    ),
+    # The tensor is received with its head in one read, and sent with its head in one write.
+    "64 KiB need no wait": (
+        *(asked(f"X: {'x' * 1024}", length=len(TENSOR)) + TENSOR, TENSOR, answer(TENSOR), ONE),
+    ),
+    "the longest joined response": (asked(), LARGE[: 68 << 10], answer(LARGE[: 68 << 10]), ONE),
+    "a response written as it lies": (
+        *(asked(), LARGE[: (68 << 10) + 1], answer(LARGE[: (68 << 10) + 1])),
+        [State.WORKING, State.SENDING, State.IDLE],
+    ),
+}
 
 
 @pytest.mark.parametrize(
-    ("nbytes", "expected"),
-    [
-        (68 << 10, [State.WORKING, State.IDLE]),
-        ((68 << 10) + 1, [State.WORKING, State.SENDING, State.IDLE]),
-    ],
+    ("sent", "content", "got", "states_passed"), EXCHANGES.values(), ids=EXCHANGES
 )
-async def test_a_large_response_is_written_as_it_lies(
-    states: list[State], nbytes: int, expected: list[State]
+async def test_an_exchange(
+    peer: Peer,
+    states: list[State],
+    sent: bytes,
+    content: bytes,
+    got: bytes,
+    states_passed: list[State],
 ) -> None:
-    content = bytes(range(251)) * 300
-    response, owner = owned(content[:nbytes])
+    response, owner = owned(content)
+    peer.handler.answer = fixed(response)
+    give(peer.connection, sent)
+    assert await peer.read(len(got)) == got
+    await until(lambda: states == states_passed)
+    count = states.count(State.WORKING)
+    assert owner.ended == [(True, True)] * count
+    assert peer.handler.statuses == [200] * count
+    assert not peer.handler.left
 
-    async def respond(_: Request) -> Response:
-        return response
 
-    async with serving(respond) as site, site.peer() as peer:
-        await peer.send(asked())
-        await peer.response(content[:nbytes])
-        await peer.state(State.IDLE)
-        assert states == expected
-        assert owner.ended == [(True, True)]
-        assert not site.handler.left
+async def test_a_move_that_is_not_in_the_table_raises(peer: Peer) -> None:
+    with pytest.raises(RuntimeError, match="from IDLE to DROPPING"):
+        peer.connection._move(State.DROPPING)
+    assert peer.connection.state is State.IDLE
+    await peer.leave()
+    with pytest.raises(RuntimeError, match="from CLOSED to IDLE"):
+        peer.connection._move(State.IDLE)
 
 
 async def test_a_response_is_sent_when_the_kernel_has_its_last_byte() -> None:
     content = bytes(60_000)
     response, owner = owned(content)
-
-    async def respond(_: Request) -> Response:
-        return response
-
-    async with serving(respond) as site, site.peer(receives=4096) as peer:
+    async with serving(fixed(response)) as site, site.peer(receives=4096) as peer:
         descriptor = peer.connection.transport.get_extra_info("socket").fileno()
         nbytes = 0
         with contextlib.suppress(BlockingIOError):
@@ -341,10 +330,9 @@ async def test_a_response_is_sent_when_the_kernel_has_its_last_byte() -> None:
         assert owner.ended == [(True, True)]
 
 
-async def test_new_fields_of_the_server_are_in_the_next_response() -> None:
-    async with serving() as site, site.peer() as peer:
-        for value in (b"1", b"2"):
-            site.state.default_headers = [(b"date", value)]
-            await peer.send(asked())
-            got = await peer.read(len(answer()) + len(b"date: 1\r\n"))
-            assert b"\r\ndate: " + value + b"\r\n" in got
+async def test_new_fields_of_the_server_are_in_the_next_response(peer: Peer) -> None:
+    for value in (b"1", b"2"):
+        peer.server.default_headers = [(b"date", value)]
+        await peer.send(asked())
+        got = await peer.read(len(answer()) + len(b"date: 1\r\n"))
+        assert b"\r\ndate: " + value + b"\r\n" in got

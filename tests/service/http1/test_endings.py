@@ -6,7 +6,6 @@ import asyncio
 import gc
 import logging
 import weakref
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -15,9 +14,12 @@ from support.http.http1_site import (
     CLOSE,
     PREALLOCATED,
     Gate,
+    Peer,
     Server,
+    Site,
     answer,
     asked,
+    fixed,
     give,
     owned,
     serving,
@@ -29,93 +31,91 @@ from tensor_round_service.content.sources import ClientDisconnected
 from tensor_round_service.http1.context import ServerContext
 from tensor_round_service.http1.lifecycle import State
 from tensor_round_service.http1.request import Request
-from tensor_round_service.http1.response import Response
+from tensor_round_service.http1.response import FixedFields, Response
 
 pytestmark = pytest.mark.anyio
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 
 @pytest.mark.parametrize("surplus", [b"", b"\r\n", b"GET /q"], ids=["none", "line-end", "head"])
-async def test_half_closed_client_gets_all_due_responses(surplus: bytes) -> None:
-    gate = Gate()
-    async with serving(gate) as site, site.peer() as peer:
-        await peer.send(asked(length=1), b"a")
-        await until(lambda: gate.waiting)
-        await peer.send(asked(length=1), b"b", surplus)
-        peer.stop_sending()
-        await until(lambda: not peer.connection.transport.is_reading())
-        peer.connection.transport.resume_reading()
-        await until(lambda: peer.connection._at_eof)
-        gate.opens.set()
-        assert await peer.end() == answer(b"a") + answer(b"b", *(() if surplus else (CLOSE,)))
-        await peer.state(State.CLOSED)
-        assert site.handler.statuses == [200, 200]
-        assert not site.handler.left
-
-
-async def test_half_close_between_two_responses_does_not_lose_the_second() -> None:
-    gate, kept = Gate(), list[bool]()
-    async with serving(gate) as site, site.peer() as peer:
-
-        def stopped() -> None:
-            if len(site.handler.exchanges) == 1:
-                assert peer.connection.state is State.IDLE
-                kept.append(peer.connection.eof_received())
-
-        site.handler.logged = stopped
-        await peer.send(asked())
-        await until(lambda: gate.waiting)
-        give(peer.connection, asked())
-        gate.opens.set()
-        assert await peer.end() == answer() + answer(b"", CLOSE)
-        assert kept == [True]
-
-
-async def test_half_close_within_a_request_counts_as_a_disconnect() -> None:
-    gate = Gate()
+async def test_half_closed_client_gets_all_due_responses(peer: Peer, surplus: bytes) -> None:
+    gate = peer.handler.answer = Gate()
+    await peer.send(asked(length=1), b"a")
+    await until(lambda: gate.waiting)
+    await peer.send(asked(length=1), b"b", surplus)
+    peer.stop_sending()
+    await until(lambda: not peer.connection.transport.is_reading())
+    peer.connection.transport.resume_reading()
+    await until(lambda: peer.connection._at_eof)
     gate.opens.set()
-    for sent, state, left in [
+    assert await peer.end() == answer(b"a") + answer(b"b", *(() if surplus else (CLOSE,)))
+    await peer.state(State.CLOSED)
+    assert peer.handler.statuses == [200, 200]
+    assert not peer.handler.left
+
+
+async def test_half_close_between_two_responses_does_not_lose_the_second(peer: Peer) -> None:
+    gate, kept = Gate(), list[bool]()
+    peer.handler.answer = gate
+
+    def stopped() -> None:
+        if len(peer.handler.exchanges) == 1:
+            assert peer.connection.state is State.IDLE
+            kept.append(peer.connection.eof_received())
+
+    peer.handler.logged = stopped
+    await peer.send(asked())
+    await until(lambda: gate.waiting)
+    give(peer.connection, asked())
+    gate.opens.set()
+    assert await peer.end() == answer() + answer(b"", CLOSE)
+    assert kept == [True]
+
+
+@pytest.mark.parametrize(
+    ("sent", "state", "left"),
+    [
         (b"", State.IDLE, []),
         (asked(), State.IDLE, []),
         (asked()[:-1], State.HEAD, [("/p", 0)]),
         (asked(length=2) + b"a", State.RECEIVING, [("/p", 1)]),
-    ]:
-        async with serving(gate) as site, site.peer() as peer:
-            give(peer.connection, sent)
-            await peer.state(state)
-            assert peer.connection.eof_received() is False
-            peer.stop_sending()
-            await peer.state(State.CLOSED)
-            assert site.handler.left == left
+    ],
+    ids=["nothing", "between requests", "head", "body"],
+)
+async def test_half_close_within_a_request_counts_as_a_disconnect(
+    peer: Peer, sent: bytes, state: State, left: list[tuple[str, int]]
+) -> None:
+    give(peer.connection, sent)
+    assert peer.connection.state is state
+    assert peer.connection.eof_received() is False
+    peer.stop_sending()
+    await peer.state(State.CLOSED)
+    await until(lambda: peer.handler.left == left)
 
 
-async def test_half_closed_or_lost_client_is_not_asked_for_its_body() -> None:
-    async with serving(gate := Gate()) as site:
-        async with site.peer() as peer:
-            await peer.send(asked(length=2), b"a")
-            await until(lambda: gate.waiting == 1)
-            peer.stop_sending()
-            await until(lambda: peer.connection._at_eof)
-            gate.opens.set()
-            assert await peer.end() == b""
-            await peer.state(State.CLOSED)
-            assert site.handler.left == [("/p", 1)]
-        gate.opens.clear()
-        async with site.peer() as peer:
-            await peer.send(asked(length=2))
-            await until(lambda: gate.waiting == 2)
-            await peer.leave()
-            gate.opens.set()
-            await until(lambda: len(site.handler.left) == 2)
-            assert site.handler.left[1] == ("/p", 0)
-            assert site.handler.statuses == [None, None]
+@pytest.mark.parametrize("leaves", [False, True], ids=["half-closed", "lost"])
+async def test_half_closed_or_lost_client_is_not_asked_for_its_body(
+    peer: Peer, leaves: bool
+) -> None:
+    gate = peer.handler.answer = Gate()
+    await peer.send(asked(length=2), b"a")
+    await until(lambda: gate.waiting)
+    if leaves:
+        await peer.leave()
+    else:
+        peer.stop_sending()
+        await until(lambda: peer.connection._at_eof)
+    gate.opens.set()
+    assert leaves or await peer.end() == b""
+    await until(lambda: peer.handler.exchanges)
+    assert (peer.handler.statuses, peer.handler.left) == ([None], [("/p", 1)])
 
 
 class Memory(bytearray):
     """Bytes whose end can be seen."""
 
 
-async def test_disconnect_frees_the_memory_of_the_body() -> None:
+async def test_disconnect_frees_the_memory_of_the_body(peer: Peer) -> None:
     kept: list[weakref.ref[Memory]] = []
 
     async def respond(request: Request) -> Response:
@@ -124,20 +124,19 @@ async def test_disconnect_frees_the_memory_of_the_body() -> None:
         await request.receive_into(memoryview(memory))
         raise AssertionError
 
-    async with serving(respond) as site:
-        gc.disable()
-        try:
-            async with site.peer() as peer:
-                await peer.send(asked(length=100_000), b"a")
-                await peer.state(State.RECEIVING)
-                await peer.leave()
-                await until(lambda: not site.state.tasks)
-                assert kept[0]() is None
-        finally:
-            gc.enable()
+    peer.handler.answer = respond
+    gc.disable()
+    try:
+        await peer.send(asked(length=100_000), b"a")
+        await peer.state(State.RECEIVING)
+        await peer.leave()
+        await until(lambda: not peer.server.tasks)
+        assert kept[0]() is None
+    finally:
+        gc.enable()
 
 
-async def test_route_can_free_a_received_body() -> None:
+async def test_route_can_free_a_received_body(peer: Peer) -> None:
     async def respond(request: Request) -> Response:
         memory = Memory(2)
         await request.receive_into(memoryview(memory))
@@ -145,170 +144,144 @@ async def test_route_can_free_a_received_body() -> None:
         del memory
         return text(b"free" if kept() is None else b"kept")
 
-    async with serving(respond) as site, site.peer() as peer:
-        give(peer.connection, asked(length=2) + b"a")
-        give(peer.connection, b"b")
-        await peer.response(b"free")
+    peer.handler.answer = respond
+    give(peer.connection, asked(length=2) + b"a")
+    give(peer.connection, b"b")
+    await peer.response(b"free")
 
 
-Respond = Callable[[Request], Awaitable[Response]]
+FULL = Overloaded("full", retry_after=1)
+REFUSED = answer(b"Overloaded", CLOSE, status=b"400 Bad Request")
 
 
-async def leaves(_: Request) -> Response:
-    raise ClientDisconnected
+@pytest.mark.parametrize("waits", [False, True], ids=["at-once", "later"])
+@pytest.mark.parametrize(
+    ("error", "status", "sent", "logged", "left", "ended"),
+    [
+        (None, 200, answer(b"abc", CLOSE), 200, [], [(True, True)]),
+        # Its head cannot be written, so a preallocated response is.
+        (None, 999, PREALLOCATED, 500, [], [(True, False)]),
+        (ClientDisconnected(), 200, b"", None, [("/p", 1)], []),
+        (FULL, 200, REFUSED, 400, [], []),
+        (KeyError("none"), 200, PREALLOCATED, 500, [], []),
+    ],
+    ids=["sent", "cannot be sent", "left", "refused", "failed"],
+)
+async def test_each_exchange_ends_with_its_status_and_count(
+    peer: Peer,
+    error: Exception | None,
+    status: int,
+    sent: bytes,
+    logged: int | None,
+    left: list[tuple[str, int]],
+    ended: list[tuple[bool, bool]],
+    waits: bool,
+) -> None:
+    response, owner = owned(b"abc", status)
 
+    async def respond(_: Request) -> Response:
+        if waits:
+            await asyncio.sleep(0)
+        if error is not None:
+            raise error
+        return response
 
-async def is_refused(_: Request) -> Response:
-    raise Overloaded("full", retry_after=1)
-
-
-async def fails(_: Request) -> Response:
-    raise KeyError("none")
-
-
-async def cannot_be_sent(_: Request) -> Response:
-    return text(b"a", status=999)
+    peer.handler.answer = respond
+    await peer.send(asked("Connection: close", length=1) + b"a")
+    assert await peer.end() == sent
+    await until(lambda: not peer.server.tasks)
+    assert (peer.handler.statuses, peer.handler.left) == ([logged], left)
+    assert [each.received for each in peer.handler.exchanges] == [1]
+    assert owner.ended == ended
 
 
 @pytest.mark.parametrize(
-    ("respond", "sent", "statuses", "left"),
-    [
-        (leaves, b"", [None], [("/p", 1)]),
-        (is_refused, answer(b"Overloaded", CLOSE, status=b"400 Bad Request"), [400], []),
-        (fails, PREALLOCATED, [500], []),
-        (cannot_be_sent, PREALLOCATED, [500], []),
-    ],
+    ("error", "left", "ended"), [(None, [("/p", 0)], [(True, False)]), (FULL, [], [])]
 )
-@pytest.mark.parametrize("waits", [False, True], ids=["at-once", "later"])
-async def test_each_exchange_ends_with_its_status_and_count(
-    respond: Respond,
-    sent: bytes,
-    statuses: list[int | None],
+async def test_response_or_refusal_for_a_lost_client_is_counted_once(
+    peer: Peer,
+    error: Exception | None,
     left: list[tuple[str, int]],
-    waits: bool,
+    ended: list[tuple[bool, bool]],
 ) -> None:
-    async def answered(request: Request) -> Response:
-        if waits:
-            await asyncio.sleep(0)
-        return await respond(request)
-
-    async with serving(answered) as site, site.peer() as peer:
-        await peer.send(asked("Connection: close", length=1) + b"a")
-        assert await peer.end() == sent
-        await until(lambda: not site.state.tasks)
-        assert (site.handler.statuses, site.handler.left) == (statuses, left)
-        assert [each.received for each in site.handler.exchanges] == [1]
-
-
-async def test_memory_is_free_when_a_response_is_sent_or_its_caller_has_left() -> None:
-    responses: list[Response] = []
+    response, owner = owned(b"abc")
 
     async def respond(request: Request) -> Response:
         await asyncio.sleep(0)
-        if request.head.path == "/gone":
-            await peer.leave()
-            assert request.is_gone()
-        return responses.pop()
-
-    for sent, content, status, ended, statuses, left in [
-        (asked(), b"abc", 200, (True, True), [200], []),
-        # Its head cannot be written, so a preallocated response is.
-        (asked(), b"abc", 999, (True, False), [500], []),
-        (asked(line="POST /gone"), b"abc", 200, (True, False), [None], [("/gone", 0)]),
-    ]:
-        response, owner = owned(content, status)
-        responses.append(response)
-        async with serving(respond) as site, site.peer() as peer:
-            await peer.send(sent)
-            await until(lambda site=site: site.handler.exchanges)
-            assert owner.ended == [ended]
-            assert (site.handler.statuses, site.handler.left) == (statuses, left)
-
-
-async def test_refusal_for_a_lost_client_is_counted_once() -> None:
-    async def respond(_: Request) -> Response:
-        await asyncio.sleep(0)
         await peer.leave()
-        raise Overloaded("full", retry_after=1)
-
-    async with serving(respond) as site, site.peer() as peer:
-        await peer.send(asked())
-        await until(lambda: site.handler.exchanges)
-        assert (site.handler.statuses, site.handler.left) == ([None], [])
-        assert len(site.handler.refused) == 1
-
-
-async def test_an_error_within_a_response_aborts_it() -> None:
-    parts: list[Any] = [bytes(100_000), "no bytes"]
-
-    async def respond(_: Request) -> Response:
-        response = text(b"")
-        response.parts = parts
+        assert request.is_gone()
+        if error is not None:
+            raise error
         return response
 
-    async with serving(respond) as site, site.peer() as peer:
-        await peer.send(asked())
-        await peer.state(State.CLOSED)
-        assert site.handler.statuses == [None]
-        assert not site.handler.failures
+    peer.handler.answer = respond
+    await peer.send(asked())
+    await until(lambda: peer.handler.exchanges)
+    assert (peer.handler.statuses, peer.handler.left) == ([None], left)
+    assert [each for _, each in peer.handler.refused] == ([] if error is None else [error])
+    assert owner.ended == ended
+
+
+async def test_an_error_within_a_response_aborts_it(peer: Peer) -> None:
+    parts: list[Any] = [bytes(100_000), "no bytes"]
+    peer.handler.answer = fixed(Response(200, FixedFields(), parts, []))
+    await peer.send(asked())
+    await peer.state(State.CLOSED)
+    assert peer.handler.statuses == [None]
+    assert not peer.handler.failures
 
 
 async def test_a_handler_that_fails_again_ends_the_connection(
-    caplog: pytest.LogCaptureFixture,
+    peer: Peer, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def respond(_: Request) -> Response:
         await asyncio.sleep(0)
         raise KeyError("first")
 
-    async with serving(respond) as site, site.peer() as peer:
+    peer.handler.answer = respond
 
-        def failed() -> None:
-            raise ValueError("second")
+    def failed() -> None:
+        raise ValueError("second")
 
-        site.handler.logged = failed
-        await peer.send(asked())
-        assert await peer.end() == PREALLOCATED
-        await peer.state(State.CLOSED)
-        ((logger, level, message),) = caplog.record_tuples
-        assert (logger.rpartition(".")[2], level) == ("connection", logging.ERROR)
-        assert message == "a connection failed"
-        assert not site.state.tasks
-
-
-async def test_a_request_that_is_cancelled_is_refused() -> None:
-    gate = Gate()
-    async with serving(gate) as site:
-        for sent in (asked(), asked(length=2) + b"a"):
-            async with site.peer() as peer:
-                gate.opens.clear()
-                await peer.send(sent)
-                await until(lambda: site.state.tasks)
-                if sent != asked():
-                    gate.opens.set()
-                    await peer.state(State.RECEIVING)
-                (task,) = site.state.tasks
-                task.cancel()
-                assert await peer.read(13) == b"HTTP/1.1 400 "
-                await until(lambda: not site.state.tasks)
-        for path, error in site.handler.refused:
-            assert path == "/p"
-            assert isinstance(error, Draining)
-            assert error.retry_after == 1
-        assert site.handler.statuses == [400, 400]
-        assert not site.handler.left
+    peer.handler.logged = failed
+    await peer.send(asked())
+    assert await peer.end() == PREALLOCATED
+    await peer.state(State.CLOSED)
+    ((logger, level, message),) = caplog.record_tuples
+    assert (logger.rpartition(".")[2], level) == ("connection", logging.ERROR)
+    assert message == "a connection failed"
+    assert not peer.server.tasks
 
 
-async def test_a_body_may_end_as_its_request_is_cancelled() -> None:
-    async with serving() as site, site.peer() as peer:
-        give(peer.connection, asked(length=2) + b"a")
-        assert peer.connection.state is State.RECEIVING
-        (task,) = site.state.tasks
-        await asyncio.sleep(0)  # it waits from now on
-        task.cancel()
-        give(peer.connection, b"b" + asked(length=1) + b"c")
-        expected = answer(b"Draining", status=b"400 Bad Request") + answer(b"c")
-        assert await peer.read(len(expected)) == expected
-        assert site.handler.statuses == [400, 200]
+@pytest.mark.parametrize("sent", [asked(), asked(length=2) + b"a"], ids=["works", "receives"])
+async def test_a_request_that_is_cancelled_is_refused(peer: Peer, sent: bytes) -> None:
+    gate = peer.handler.answer = Gate()
+    await peer.send(sent)
+    await until(lambda: peer.server.tasks)
+    if sent != asked():
+        gate.opens.set()
+        await peer.state(State.RECEIVING)
+    (task,) = peer.server.tasks
+    task.cancel()
+    assert await peer.read(13) == b"HTTP/1.1 400 "
+    await until(lambda: not peer.server.tasks)
+    ((path, error),) = peer.handler.refused
+    assert path == "/p"
+    assert isinstance(error, Draining)
+    assert error.retry_after == 1
+    assert (peer.handler.statuses, peer.handler.left) == ([400], [])
+
+
+async def test_a_body_may_end_as_its_request_is_cancelled(peer: Peer) -> None:
+    give(peer.connection, asked(length=2) + b"a")
+    assert peer.connection.state is State.RECEIVING
+    (task,) = peer.server.tasks
+    await asyncio.sleep(0)  # it waits from now on
+    task.cancel()
+    give(peer.connection, b"b" + asked(length=1) + b"c")
+    expected = answer(b"Draining", status=b"400 Bad Request") + answer(b"c")
+    assert await peer.read(len(expected)) == expected
+    assert peer.handler.statuses == [400, 200]
 
 
 @pytest.mark.parametrize("leaves", [False, True], ids=["cancelled", "left"])
@@ -316,11 +289,7 @@ async def test_incomplete_response_is_aborted_and_its_memory_returned(
     leaves: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     response, owner = owned(bytes(32 << 20))
-
-    async def respond(_: Request) -> Response:
-        return response
-
-    async with serving(respond) as site, site.peer(receives=4096) as peer:
+    async with serving(fixed(response)) as site, site.peer(receives=4096) as peer:
         await peer.send(asked())
         await peer.state(State.SENDING)
         (task,) = site.state.tasks
@@ -378,39 +347,36 @@ async def test_http2_is_handed_over_by_its_first_bytes_alone() -> None:
 async def test_tls_chooses_the_protocol_before_any_byte(knows: bool) -> None:
     successor = Successor()
     async with serving(successor=successor if knows else None, encrypted=True) as site:
-        reader, writer, connection = await site.call()
-        assert connection.eof_received() is False
-        writer.write(asked(length=1) + b"a")
-        assert await reader.readexactly(len(answer(b"a"))) == answer(b"a")
-        writer.write(PREFACE[:3])
-        await until(lambda: connection.state is State.HEAD)
-        writer.close()
-        await until(lambda: connection.state is State.CLOSED)
+        async with site.peer() as peer:
+            assert peer.connection.eof_received() is False
+            await peer.send(asked(length=1) + b"a")
+            await peer.response(b"a")
+            await peer.send(PREFACE[:3])
+            await peer.state(State.HEAD)
+            peer.writer.close()
+            await peer.state(State.CLOSED)
+        assert site.callers is not None
         site.callers.set_alpn_protocols(["h2"])
         _, writer = await asyncio.open_connection(
             *site.address, ssl=site.callers, server_hostname="localhost"
         )
-        if knows:
-            await until(lambda: successor.received)
-        else:
-            await until(lambda: site.state.connections)
+        await until(lambda: successor.received if knows else site.state.connections)
         writer.transport.abort()
         assert successor.received == [b""] * knows
 
 
-async def test_protocol_lists_connections_that_are_opening() -> None:
-    async with serving() as site:
-        assert not site.protocol.is_opening
-        first, second = (site.protocol(server_state=site.state) for _ in "12")
-        assert site.protocol.is_opening
-        del first, second
+async def test_protocol_lists_connections_that_are_opening(site: Site) -> None:
+    assert not site.protocol.is_opening
+    first, second = (site.protocol(server_state=site.state) for _ in "12")
+    assert site.protocol.is_opening
+    del first, second
+    gc.collect()
+    assert site.protocol.is_opening is False
+    other = Server()
+    opening = site.protocol(server_state=other)
+    assert site.protocol.is_opening
+    assert opening.state is State.IDLE
+    del opening
+    async with site.peer():
         gc.collect()
-        assert site.protocol.is_opening is False
-        other = Server()
-        opening = site.protocol(server_state=other)
-        assert site.protocol.is_opening
-        assert opening.state is State.IDLE
-        del opening
-        async with site.peer():
-            gc.collect()
-            assert not site.protocol.is_opening
+        assert not site.protocol.is_opening

@@ -82,7 +82,11 @@ class Owner:
     """The memory of a response, which notes what becomes of it."""
 
     def __init__(self) -> None:
+        self.reserved = 0
         self.ended: list[tuple[bool, bool]] = []
+
+    def reserve(self, nbytes: int) -> None:
+        self.reserved += nbytes
 
     def end(self, reusable: bool, is_sent: bool) -> None:
         self.ended.append((reusable, is_sent))
@@ -95,13 +99,22 @@ def owned(content: bytes | memoryview, status: int = 200) -> tuple[Response, Own
     return response, owner
 
 
+def fixed(response: Response) -> Callable[[Request], Awaitable[Response]]:
+    """A handler's answer that is the same for each request."""
+
+    async def respond(_: Request) -> Response:
+        return response
+
+    return respond
+
+
 class Handler:
     """Answers as it is told, and notes what connections tell it."""
 
     logs_access = True
 
     def __init__(self, answer: Callable[[Request], Awaitable[Response]]) -> None:
-        self._answer = answer
+        self.answer = answer
         self.refused: list[tuple[str, Exception]] = []
         self.failures: list[Exception] = []
         self.left: list[tuple[str, int]] = []
@@ -110,7 +123,7 @@ class Handler:
         self.logged: Callable[[], None] = lambda: None
 
     async def respond(self, request: Request) -> Response:
-        return await self._answer(request)
+        return await self.answer(request)
 
     def refuse(self, path: str, error: Exception, request: Request | None = None) -> Response:
         self.refused.append((path, error))
@@ -143,10 +156,14 @@ class Server:
 
 
 class Peer:
-    """A client's socket, and its connection in the server."""
+    """A client's socket, its connection in the server, and what the server keeps."""
 
-    def __init__(self, sock: socket.socket, connection: Connection) -> None:
+    #: Its end of a connection with TLS.
+    writer: asyncio.StreamWriter
+
+    def __init__(self, sock: socket.socket, site: Site, connection: Connection) -> None:
         self.sock, self.connection = sock, connection
+        self.server, self.handler = site.state, site.handler
         self._loop = asyncio.get_running_loop()
 
     async def send(self, *parts: bytes) -> None:
@@ -156,9 +173,12 @@ class Peer:
         """So many bytes, less only at the end."""
         got = b""
         async with asyncio.timeout(SECONDS):
-            while more := await self._loop.sock_recv(self.sock, min(nbytes - len(got), 1 << 20)):
+            while more := await self._receive(min(nbytes - len(got), 1 << 20)):
                 got += more
         return got
+
+    async def _receive(self, most: int) -> bytes:
+        return await self._loop.sock_recv(self.sock, most)
 
     async def end(self) -> bytes:
         """What comes until the server stops sending."""
@@ -193,6 +213,18 @@ class Peer:
         await self.state(State.CLOSED)
 
 
+class EncryptedPeer(Peer):
+    """The same with TLS."""
+
+    reader: asyncio.StreamReader
+
+    async def send(self, *parts: bytes) -> None:
+        self.writer.write(b"".join(parts))
+
+    async def _receive(self, most: int) -> bytes:
+        return await self.reader.read(most)
+
+
 def answer(content: bytes = b"", *lines: bytes, status: bytes = b"200 OK") -> bytes:
     """The bytes of a response of :func:`text`, with these lines at the end of its head."""
     fields = (b"a: b", b"content-length: %d" % len(content), *lines)
@@ -220,10 +252,15 @@ class Gate:
 
     def __init__(self) -> None:
         self.opens = asyncio.Event()
-        self.waiting = 0
+        self.requests: list[Request] = []
+
+    @property
+    def waiting(self) -> int:
+        """How many requests have come to it."""
+        return len(self.requests)
 
     async def __call__(self, request: Request) -> Response:
-        self.waiting += 1
+        self.requests.append(request)
         await self.opens.wait()
         return await echo(request)
 
@@ -236,11 +273,12 @@ class Site:
     protocol: HTTPProtocol
     state: Server
     handler: Handler
-    callers: ssl.SSLContext
+    #: How callers connect; None without TLS.
+    callers: ssl.SSLContext | None
 
     @asynccontextmanager
     async def peer(self, *, receives: int | None = None) -> AsyncIterator[Peer]:
-        """A new connection without TLS; ``receives`` is the size of its receive buffer."""
+        """A new connection, with TLS if the server has it; ``receives`` is its receive buffer."""
         family = socket.AF_UNIX if isinstance(self.address, str) else socket.AF_INET
         before = self.state.connections.copy()
         with socket.socket(family) as sock:
@@ -248,19 +286,19 @@ class Site:
             if receives is not None:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receives)
             await asyncio.get_running_loop().sock_connect(sock, self.address)
+            if self.callers is not None:
+                reader, writer = await asyncio.open_connection(
+                    sock=sock, ssl=self.callers, server_hostname="localhost"
+                )
             await until(lambda: self.state.connections - before)
             (connection,) = self.state.connections - before
-            yield Peer(sock, connection)
-
-    async def call(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, Connection]:
-        """A new connection with TLS."""
-        before = self.state.connections.copy()
-        reader, writer = await asyncio.open_connection(
-            *self.address, ssl=self.callers, server_hostname="localhost"
-        )
-        await until(lambda: self.state.connections - before)
-        (connection,) = self.state.connections - before
-        return reader, writer, connection
+            if self.callers is None:
+                yield Peer(sock, self, connection)
+            else:
+                peer = EncryptedPeer(sock, self, connection)
+                peer.reader, peer.writer = reader, writer
+                yield peer
+                writer.transport.abort()
 
 
 @asynccontextmanager
@@ -289,7 +327,7 @@ async def serving(
             server = await loop.create_server(connection, "127.0.0.1", 0, ssl=tls)
         address = server.sockets[0].getsockname()
         try:
-            yield Site(address, protocol, state, handler, caller_context())
+            yield Site(address, protocol, state, handler, caller_context() if encrypted else None)
         finally:
             server.close()
             for each in list(state.connections):

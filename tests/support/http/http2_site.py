@@ -190,5 +190,6 @@ async def serving(
     async with http1_site.serving(
         one, ConnectionLimits(**limits), successor=successor, encrypted=encrypted
     ) as server:
-        server.callers.set_alpn_protocols(["h2"])
-        yield Site(server.address[1], server.state, handler, server.callers if encrypted else None)
+        if server.callers is not None:
+            server.callers.set_alpn_protocols(["h2"])
+        yield Site(server.address[1], server.state, handler, server.callers)
