@@ -40,33 +40,9 @@ def read(text: str, name: str, shape: tuple[int, ...], *, any_nesting: bool = Fa
     return values
 
 
-#: Nestings, of which ``test_nesting.py`` has more.
-NESTINGS: list[tuple[str, str, tuple[int, ...], bool, list[int]]] = [
-    ("rank 0", "7", (), False, [7]),
-    ("rank 0, flat", "[7]", (), False, [7]),
-    ("rank 2", "[[1,2,3],[4,5,6]]", (2, 3), False, [1, 2, 3, 4, 5, 6]),
-    ("empty rows", "[[],[]]", (2, 0), False, []),
-    ("empty and vast", "[]", (2**40, 0), False, []),
-    ("any: ragged and mixed", "[1,[[2],[]],[[[3]],4]]", (2, 2), True, [1, 2, 3, 4]),
-]
-
-
-@pytest.mark.parametrize(
-    ("text", "shape", "any_nesting", "values"),
-    [case[1:] for case in NESTINGS],
-    ids=[case[0] for case in NESTINGS],
-)
-@pytest.mark.parametrize("name", ["int32", "float32"])
-def test_nestings_that_are_read(
-    text: str, shape: tuple[int, ...], any_nesting: bool, values: list[int], name: str
-) -> None:
-    assert read(text, name, shape, any_nesting=any_nesting) == values
-
-
+#: Those of nestings are in ``test_nesting.py``.
 FAULTS: list[tuple[str, str, str, tuple[int, ...], tuple[int, ...], str]] = [
-    ("no array", "null", "int8", (3,), (), "array of numbers"),
     ("an object for a number", "{}", "int8", (), (), "an object"),
-    ("ragged", "[[1,2],[3,4,5,6]]", "int8", (2, 3), (0,), "3 entries"),
     ("null", "[[1,2],[null,4]]", "int8", (2, 2), (1, 0), "null"),
     ("boolean", "[1,true]", "float32", (2,), (1,), "boolean"),
     ("boolean for an integer", "[false]", "uint8", (1,), (0,), "boolean"),
@@ -145,11 +121,7 @@ WRITTEN: list[tuple[str, str, tuple[int, ...], list[Any], bytes]] = [
     ("64 bits", "uint64", (2,), [2**64 - 1, 2**53 + 1], b"[18446744073709551615,9007199254740993]"),
     ("large float", "float32", (1,), [2.0**100], b"[1.2676506002282294e+30]"),
     ("special", "float16", (3,), [np.nan, np.inf, -np.inf], b'["NaN","Infinity","-Infinity"]'),
-    ("empty", "float32", (0,), [], b"[]"),
     ("empty rows", "float32", (2, 0), [], b"[[],[]]"),
-    ("empty, deeper", "float32", (1, 2, 0, 5), [], b"[[[],[]]]"),
-    ("no rows", "float32", (0, 2**40), [], b"[]"),
-    ("vast and empty", "float32", (2**40, 0), [], b"[]"),
 ]
 
 

@@ -159,16 +159,19 @@ def test_members_of_nothing_come_to_an_end(first: bytes) -> None:
     while step := steps.decode(1 << 10):
         made += len(step)
     piece = gzip.compress(b"", mtime=0) * 50
-    fed = len(first) + fed_in_vain(steps, piece)
+    fed = len(first)
+
+    def feed_in_vain() -> None:
+        nonlocal fed
+        while fed < 1 << 20:
+            steps.feed(piece)
+            fed += len(piece)
+            assert not steps.decode(1 << 10)
+
+    with pytest.raises(MalformedEncoding, match="longer than what it decodes to"):
+        feed_in_vain()
     bound = (64 << 10) + 2 * made
     assert bound < fed <= bound + len(piece)
-
-
-def test_a_field_of_a_member_without_end_comes_to_one() -> None:
-    steps = decoder()
-    steps.feed(b"\x1f\x8b\x08\x08\0\0\0\0\0\3")
-    assert not steps.decode(1)
-    assert 64_000 < fed_in_vain(steps, b"a" * 1000) < 67_000
 
 
 @pytest.mark.parametrize("more", [0, 1])
@@ -185,19 +188,6 @@ def test_the_encoded_bytes_that_so_few_may_have(more: int) -> None:
         assert decoded("gzip", [encoded]) == content
 
 
-def fed_in_vain(steps: Decoder, piece: bytes) -> int:
-    """Bytes that decode to nothing until they are refused; the last piece counts too."""
-    for times in range(1, 1000):
-        steps.feed(piece)
-        try:
-            assert not steps.decode(1 << 10)
-        except MalformedEncoding as error:
-            if "longer than what it decodes to" not in error.detail:
-                raise
-            return times * len(piece)
-    pytest.fail("it was never refused")
-
-
 @pytest.mark.parametrize("coding", CODINGS)
 @pytest.mark.parametrize("content", [b"", b"a", TEXT, NOISE[:100], NOISE], ids=len)
 def test_encoding_is_undone_and_bounded(coding: str, content: bytes) -> None:
@@ -206,21 +196,6 @@ def test_encoding_is_undone_and_bounded(coding: str, content: bytes) -> None:
         assert all(encoded)
         assert sum(map(len, encoded)) <= max_encoded_length(len(content))
         assert decoded(coding, encoded) == content
-
-
-def test_less_compressible_members_are_no_attack() -> None:
-    parts = cut(NOISE, 20)
-    encoded = b"".join(gzip.compress(part, mtime=0) for part in parts[:5000])
-    assert decoded("gzip", cut(encoded, 64 << 10)) == NOISE[:100_000]
-
-
-@given(
-    st.lists(st.binary(max_size=200), min_size=1, max_size=5),
-    *(st.sampled_from(CODINGS), st.integers(1, 50), st.integers(1, 50)),
-)
-def test_any_content_in_any_cuts(parts: list[bytes], coding: str, size: int, most: int) -> None:
-    encoded = b"".join(encode(parts, coding))
-    assert decoded(coding, cut(encoded, size), most) == b"".join(parts)
 
 
 @given(st.binary(max_size=100), st.integers(0, 60), st.integers(1, 9))
@@ -237,13 +212,6 @@ def test_long_work_has_pauses() -> None:
     encoded = encode(parts, "gzip", lambda: pauses.append(None))
     assert gzip.decompress(b"".join(encoded)) == b"".join(parts)
     assert 4 <= len(pauses) <= 16
-
-
-def test_decoder_that_needs_more_input_returns_nothing() -> None:
-    steps = decoder()
-    assert steps.decode(1) == b""
-    steps.feed(gzip.compress(TEXT)[:12])
-    assert steps.decode(1) == b""
 
 
 @pytest.mark.parametrize(("nbytes", "longest"), [(0, 1024), (10_000_000, 10_011_024)])

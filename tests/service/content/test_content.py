@@ -7,7 +7,7 @@ import gzip
 import hashlib
 import random
 import tracemalloc
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import pytest
@@ -41,6 +41,12 @@ from tensor_round_service.content.sources import (
 
 CONTENT = random.Random(1).randbytes(3 * STEP_BYTES)
 Result = TypeVar("Result")
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
 
 
 class Cut:
@@ -67,8 +73,19 @@ class Cut:
         return filled
 
 
-def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
-    return asyncio.run(coroutine)
+class Ready:
+    """A source that never waits, and gives at most so many bytes at a time."""
+
+    def __init__(self, data: bytes, most: int) -> None:
+        self._left, self._most = memoryview(data), most
+        self.is_at_end = False
+
+    async def receive_into(self, target: memoryview, _: Progress | None = None) -> int:
+        count = min(len(target), self._most)
+        piece, self._left = self._left[:count], self._left[count:]
+        target[: len(piece)] = piece
+        self.is_at_end = not self._left
+        return len(piece)
 
 
 async def drained(source: ByteSource, size: int) -> bytes:
@@ -85,10 +102,10 @@ async def drained(source: ByteSource, size: int) -> bytes:
             return content
 
 
-def decoded(data: bytes, seed: int = 1, *, knows_end: bool = True) -> Decoded:
+def decoding(source: ByteSource, *beside: Any) -> Decoded:
     decoder = decoder_for("gzip")
     assert decoder is not None
-    return Decoded(Cut(data, seed, knows_end=knows_end), decoder)
+    return Decoded(source, decoder, *beside)
 
 
 def verified(data: bytes, seed: int = 1, *, knows_end: bool = True) -> Verified:
@@ -101,76 +118,51 @@ def prefixed(data: bytes, seed: int = 1, *, knows_end: bool = True) -> Prefixed:
 
 
 @given(st.binary(max_size=200), st.integers(0, 300), st.integers(1, 70), st.booleans())
-def test_every_source_gives_all_bytes(data: bytes, seed: int, size: int, knows_end: bool) -> None:
-    async def main() -> None:
-        for source in (
-            Cut(data, seed, knows_end=knows_end),
-            prefixed(data, seed, knows_end=knows_end),
-            verified(data, seed, knows_end=knows_end),
-            decoded(gzip.compress(data, mtime=0), seed, knows_end=knows_end),
-        ):
-            assert await drained(source, size) == data
-            await expect_end(source, len(data))
-
-    run(main())
-
-
-def test_long_content_through_all_of_them() -> None:
-    encoded = gzip.compress(CONTENT, mtime=0)
-    decoder = decoder_for("gzip")
-    assert decoder is not None
-
-    async def main() -> None:
-        source = Prefixed(memoryview(encoded[:9]), Cut(encoded[9:]))
-        digest = hashlib.sha256(encoded).digest()
-        assert await drained(Decoded(Verified(source, digest), decoder), 400_000) == CONTENT
-        assert await drained(verified(CONTENT), len(CONTENT)) == CONTENT
-
-    run(main())
+async def test_every_source_gives_all_bytes(
+    data: bytes, seed: int, size: int, knows_end: bool
+) -> None:
+    for source in (
+        Cut(data, seed, knows_end=knows_end),
+        prefixed(data, seed, knows_end=knows_end),
+        verified(data, seed, knows_end=knows_end),
+        decoding(Cut(gzip.compress(data, mtime=0), seed, knows_end=knows_end)),
+    ):
+        assert await drained(source, size) == data
+        await expect_end(source, len(data))
 
 
-def test_progress_reaches_the_source_behind_a_prefix() -> None:
+async def test_progress_reaches_the_source_behind_a_prefix() -> None:
     missing: list[int] = []
-
-    async def main() -> None:
-        source = prefixed(bytes(10), 4)
-        target = memoryview(bytearray(8))
-        assert await source.receive_into(target[:4], missing.append) == 4
-        assert not missing
-        assert await source.receive_into(target, missing.append) == 6
-
-    run(main())
+    source = prefixed(bytes(10), 4)
+    target = memoryview(bytearray(8))
+    assert await source.receive_into(target[:4], missing.append) == 4
+    assert not missing
+    assert await source.receive_into(target, missing.append) == 6
     assert missing[-1] == 2
 
 
 @pytest.mark.parametrize("knows_end", [True, False])
 @pytest.mark.parametrize("size", [1, 3, 5, 100])
-def test_other_bytes_than_the_digest_says(size: int, knows_end: bool) -> None:
-    async def main() -> None:
-        source = Verified(Cut(b"abcde", knows_end=knows_end), hashlib.sha256(b"abcdf").digest())
+async def test_other_bytes_than_the_digest_says(size: int, knows_end: bool) -> None:
+    source = Verified(Cut(b"abcde", knows_end=knows_end), hashlib.sha256(b"abcdf").digest())
+    with pytest.raises(DigestMismatch):
         await drained(source, size)
 
+
+async def test_no_bytes_have_a_digest_too() -> None:
     with pytest.raises(DigestMismatch):
-        run(main())
-
-
-def test_no_bytes_have_a_digest_too() -> None:
-    async def main() -> None:
         await expect_end(Verified(Cut(b""), hashlib.sha256(b"a").digest()), 0)
-
-    with pytest.raises(DigestMismatch):
-        run(main())
 
 
 @pytest.mark.parametrize(
     "encoded", [gzip.compress(b"abc", mtime=0)[:-1], gzip.compress(b"abc", mtime=0) + b"d"]
 )
-def test_malformed_encoding_is_rejected(encoded: bytes) -> None:
+async def test_malformed_encoding_is_rejected(encoded: bytes) -> None:
     with pytest.raises(MalformedEncoding):
-        run(drained(decoded(encoded), 2))
+        await drained(decoding(Cut(encoded)), 2)
 
 
-def test_only_the_first_step_is_decoded_on_the_event_loop() -> None:
+async def test_only_the_first_step_is_decoded_on_the_event_loop() -> None:
     sizes, pauses = list[Any](), list[None]()
 
     async def beside(work: Callable[[Pause], Result]) -> Result:
@@ -178,32 +170,14 @@ def test_only_the_first_step_is_decoded_on_the_event_loop() -> None:
         result: Result = sizes[-1]
         return result
 
-    async def main() -> None:
-        decoder = decoder_for("gzip")
-        assert decoder is not None
-        source = Decoded(Cut(gzip.compress(CONTENT, mtime=0)), decoder, beside)
-        assert await drained(source, STEP_BYTES - 1) == CONTENT
-
-    run(main())
+    source = decoding(Cut(gzip.compress(CONTENT, mtime=0)), beside)
+    assert await drained(source, STEP_BYTES - 1) == CONTENT
     assert sum(sizes) == 2 * STEP_BYTES
     assert len(pauses) >= 2
 
 
-def test_decoding_lets_others_in_after_each_piece() -> None:
+async def test_decoding_lets_others_in_after_each_piece() -> None:
     turns = 0
-
-    class Pieces:
-        """A source that never waits."""
-
-        def __init__(self, data: bytes) -> None:
-            self._left = data
-            self.is_at_end = False
-
-        async def receive_into(self, target: memoryview, _: Progress | None = None) -> int:
-            piece, self._left = self._left[:100], self._left[100:]
-            target[: len(piece)] = piece
-            self.is_at_end = not self._left
-            return len(piece)
 
     async def others() -> None:
         nonlocal turns
@@ -211,75 +185,51 @@ def test_decoding_lets_others_in_after_each_piece() -> None:
             turns += 1
             await asyncio.sleep(0)
 
-    async def main() -> None:
-        decoder = decoder_for("gzip")
-        assert decoder is not None
-        task = asyncio.create_task(others())
-        source = Decoded(Pieces(gzip.compress(CONTENT[:10_000], mtime=0)), decoder)
-        assert await source.receive_into(memoryview(bytearray(20_000))) == 10_000
-        task.cancel()
-
-    run(main())
+    task = asyncio.create_task(others())
+    source = decoding(Ready(gzip.compress(CONTENT[:10_000], mtime=0), 100))
+    assert await source.receive_into(memoryview(bytearray(20_000))) == 10_000
+    task.cancel()
     assert turns > 50
 
 
-def test_members_of_which_one_ends_before_a_target_does() -> None:
+async def test_members_of_which_one_ends_before_a_target_does() -> None:
     encoded = gzip.compress(b"a" * 10, mtime=0) + gzip.compress(b"b" * 1000, mtime=0)
-    assert run(drained(decoded(encoded), 20)) == b"a" * 10 + b"b" * 1000
+    assert await drained(decoding(Cut(encoded)), 20) == b"a" * 10 + b"b" * 1000
 
 
-def test_decoding_takes_the_memory_that_is_reserved_for_it() -> None:
-    encoded = gzip.compress(CONTENT, mtime=0)
-
-    class Whole:
-        """A source that fills each target."""
-
-        at = 0
-        is_at_end = False
-
-        async def receive_into(self, target: memoryview, _: Progress | None = None) -> int:
-            piece = encoded[self.at : self.at + len(target)]
-            target[: len(piece)] = piece
-            self.at += len(piece)
-            self.is_at_end = self.at == len(encoded)
-            return len(piece)
-
-    async def peak() -> int:
-        target = memoryview(bytearray(1000))
-        decoder = decoder_for("gzip")
-        assert decoder is not None
-        tracemalloc.start()
-        try:
-            source = Decoded(Whole(), decoder)
-            while not source.is_at_end:
-                await source.receive_into(target)
-            return tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
-
-    traced = run(peak())
+async def test_decoding_takes_the_memory_that_is_reserved_for_it() -> None:
+    received = Ready(gzip.compress(CONTENT, mtime=0), len(CONTENT))
+    target = memoryview(bytearray(1000))
+    tracemalloc.start()
+    try:
+        source = decoding(received)
+        while not source.is_at_end:
+            await source.receive_into(target)
+        traced = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
     assert traced < DECODING_BYTES < traced + (60 << 10)
 
 
 @pytest.mark.parametrize("knows_end", [True, False])
-def test_the_end_is_where_nothing_follows(knows_end: bool) -> None:
-    run(expect_end(Cut(b"", knows_end=knows_end), 0))
+async def test_the_end_is_where_nothing_follows(knows_end: bool) -> None:
+    await expect_end(Cut(b"", knows_end=knows_end), 0)
     with pytest.raises(PayloadSizeMismatch, match="12 bytes"):
-        run(expect_end(Cut(b"a", knows_end=knows_end), 12))
+        await expect_end(Cut(b"a", knows_end=knows_end), 12)
 
 
-def test_the_end_is_looked_for_by_one_byte() -> None:
+async def test_the_end_is_looked_for_by_one_byte() -> None:
     source = Cut(b"abc")
     with pytest.raises(PayloadSizeMismatch):
-        run(expect_end(source, 0))
+        await expect_end(source, 0)
     assert bytes(source._left) == b"bc"
 
 
 @pytest.mark.parametrize(
     ("nbytes", "taken"), [(0, b""), (1, b"a"), (3, b"abc"), (4, b"abc"), (99, b"abc")]
 )
-def test_taking_the_next_bytes(nbytes: int, taken: bytes) -> None:
-    assert run(read_up_to(Cut(b"abc"), nbytes)) == taken
+async def test_taking_the_next_bytes(nbytes: int, taken: bytes) -> None:
+    assert await read_up_to(Cut(b"abc"), nbytes) == taken
 
 
 LENGTHS = [0, 1, PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1, 5 * PIECE_BYTES, len(CONTENT)]
@@ -287,29 +237,29 @@ LENGTHS = [0, 1, PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1, 5 * PIECE_BYTES,
 
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("slack", [0, 1, 1 << 20])
-def test_reading_all_that_is_left(length: int, slack: int) -> None:
+async def test_reading_all_that_is_left(length: int, slack: int) -> None:
     for likely in {0, length // 2, length, length + slack}:
         reserved: list[int] = []
-        content = run(read_all(Cut(CONTENT[:length]), length + slack, reserved.append, likely))
+        content = await read_all(Cut(CONTENT[:length]), length + slack, reserved.append, likely)
         assert content == CONTENT[:length]
         assert all(nbytes > 0 for nbytes in reserved)
         assert length <= sum(reserved) <= length + slack + 1
 
 
 @pytest.mark.parametrize("length", LENGTHS[1:])
-def test_reading_more_than_the_limit(length: int) -> None:
+async def test_reading_more_than_the_limit(length: int) -> None:
     for likely in (0, length - 1):
         reserved: list[int] = []
         with pytest.raises(TensorTooLarge) as raised:
-            run(read_all(Cut(CONTENT[:length]), length - 1, reserved.append, likely))
+            await read_all(Cut(CONTENT[:length]), length - 1, reserved.append, likely)
         assert raised.value.limit_bytes == length - 1
         assert sum(reserved) <= length
 
 
-def test_a_length_over_the_limit_is_not_read() -> None:
+async def test_a_length_over_the_limit_is_not_read() -> None:
     source = Cut(b"abc")
     with pytest.raises(TensorTooLarge):
-        run(read_all(source, 10, pytest.fail, stated_length=11))
+        await read_all(source, 10, pytest.fail, stated_length=11)
     assert not source.is_at_end
 
 
@@ -324,17 +274,17 @@ def test_a_length_over_the_limit_is_not_read() -> None:
         (700, 0, 100, [100] * 4 + [100, 125, 156]),
     ],
 )
-def test_memory_is_reserved_step_by_step(
+async def test_memory_is_reserved_step_by_step(
     length: int, stated: int, piece: int, steps: list[int]
 ) -> None:
     reserved: list[int] = []
     source, limit = Cut(CONTENT[:length]), len(CONTENT)
-    run(read_all(source, limit, reserved.append, stated_length=stated, piece_bytes=piece))
+    await read_all(source, limit, reserved.append, stated_length=stated, piece_bytes=piece)
     assert reserved == steps
 
 
 @pytest.mark.parametrize("allowed", [0, PIECE_BYTES, 4 * PIECE_BYTES])
-def test_memory_that_is_refused_is_not_taken(allowed: int) -> None:
+async def test_memory_that_is_refused_is_not_taken(allowed: int) -> None:
     source = Cut(CONTENT)
     left = allowed
 
@@ -345,20 +295,20 @@ def test_memory_that_is_refused_is_not_taken(allowed: int) -> None:
         left -= nbytes
 
     with pytest.raises(MemoryError):
-        run(read_all(source, len(CONTENT), reserve))
+        await read_all(source, len(CONTENT), reserve)
     assert len(CONTENT) - len(source._left) == allowed - left
 
 
-def test_nothing_is_at_its_end() -> None:
+async def test_nothing_is_at_its_end() -> None:
     nothing = Nothing()
     assert nothing.is_at_end is True
-    assert asyncio.run(nothing.receive_into(memoryview(bytearray(1)))) == 0
-    assert asyncio.run(read_all(nothing, 0, [].append)) == b""
-    asyncio.run(expect_end(nothing, 0))
+    assert await nothing.receive_into(memoryview(bytearray(1))) == 0
+    assert await read_all(nothing, 0, [].append) == b""
+    await expect_end(nothing, 0)
 
 
 @pytest.mark.parametrize(("size", "is_beside"), [(256 << 10, False), ((256 << 10) + 1, True)])
-def test_long_pieces_are_hashed_beside_the_event_loop(size: int, is_beside: bool) -> None:
+async def test_long_pieces_are_hashed_beside_the_event_loop(size: int, is_beside: bool) -> None:
     content, pauses = CONTENT[:size], list[None]()
 
     async def beside(work: Callable[[Pause], Result]) -> Result:
@@ -366,7 +316,7 @@ def test_long_pieces_are_hashed_beside_the_event_loop(size: int, is_beside: bool
 
     source = Verified(Cut(content), hashlib.sha256(content).digest(), beside)
     got = bytearray(size)
-    assert asyncio.run(source.receive_into(memoryview(got))) == size
+    assert await source.receive_into(memoryview(got)) == size
     assert got == content
     assert source.is_at_end is True
     assert bool(pauses) is is_beside

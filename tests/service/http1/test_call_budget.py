@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.http.native_form import ieee754
+from support.http.native_form import inference, message
 from support.services.hosted import HostedService
 from tensor_round_service.backends.select import compiled_kernels
 
@@ -103,38 +103,16 @@ class Kind:
     cors_origins: str | None = None
 
 
-def request(shape: list[int], *fields: str) -> bytes:
-    """A request with its length, and these fields."""
-    return head(shape, f"Content-Length: {TENSOR.nbytes}", *fields) + TENSOR.tobytes()
+def request(*fields: str) -> bytes:
+    """A request with these fields."""
+    return message(TENSOR, more="".join(f"{each}\r\n" for each in fields))
 
 
-def chunked(shape: list[int]) -> bytes:
+def chunked() -> bytes:
     """The same in one chunk."""
-    body = b"%x\r\n%b\r\n0\r\n\r\n" % (TENSOR.nbytes, TENSOR.tobytes())
-    return head(shape, "Transfer-Encoding: chunked") + body
-
-
-def head(shape: list[int], *fields: str) -> bytes:
-    descriptor = f"Operator-Descriptor: {ieee754('float32', shape)}"
-    lines = ("POST /round HTTP/1.1", "Host: 127.0.0.1", *fields, descriptor, "", "")
-    return "\r\n".join(lines).encode()
-
-
-def inference() -> bytes:
-    """An inference of the same tensor, whose answer is binary."""
-    document = (
-        b'{"inputs":[{"name":"X","shape":[256],"datatype":"FP32",'
-        b'"parameters":{"binary_data_size":1024}}],'
-        b'"parameters":{"binary_data_output":true}}'
-    )
-    lines = (
-        "POST /v2/models/round/infer HTTP/1.1",
-        "Host: 127.0.0.1",
-        f"Inference-Header-Content-Length: {len(document)}",
-        f"Content-Length: {len(document) + TENSOR.nbytes}",
-        *("", ""),
-    )
-    return "\r\n".join(lines).encode() + document + TENSOR.tobytes()
+    head, end, body = request().partition(b"\r\n\r\n")
+    head = head.replace(b"Content-Length: 1024", b"Transfer-Encoding: chunked")
+    return head + end + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
 
 
 def ids(number: int) -> str:
@@ -143,15 +121,17 @@ def ids(number: int) -> str:
 
 
 KINDS = {
-    "first of its kind": Kind(lambda n: request(SHAPES[n]), 130, requests=len(SHAPES) - WARM_UP),
-    "later": Kind(lambda _: request([256]), 42),
-    "X-API-Key": Kind(lambda _: request([256], f"X-API-Key: {KEY}"), 50, has_keys=True),
-    "Bearer": Kind(lambda _: request([256], f"Authorization: Bearer {KEY}"), 50, has_keys=True),
-    "x-request-id": Kind(lambda n: request([256], f"x-request-id: {n:016x}"), 50),
-    "traceparent": Kind(lambda n: request([256], ids(n)), 50),
-    "no origin": Kind(lambda _: request([256]), 43, cors_origins="http://page.example"),
-    "inference": Kind(lambda _: inference(), 59),
-    "chunked": Kind(lambda _: chunked([256]), 65),
+    "first of its kind": Kind(
+        lambda n: message(TENSOR.reshape(SHAPES[n])), 130, requests=len(SHAPES) - WARM_UP
+    ),
+    "later": Kind(lambda _: request(), 42),
+    "X-API-Key": Kind(lambda _: request(f"X-API-Key: {KEY}"), 50, has_keys=True),
+    "Bearer": Kind(lambda _: request(f"Authorization: Bearer {KEY}"), 50, has_keys=True),
+    "x-request-id": Kind(lambda n: request(f"x-request-id: {n:016x}"), 50),
+    "traceparent": Kind(lambda n: request(ids(n)), 50),
+    "no origin": Kind(lambda _: request(), 43, cors_origins="http://page.example"),
+    "inference": Kind(lambda _: inference(TENSOR, "a"), 59),
+    "chunked": Kind(lambda _: chunked(), 65),
 }
 
 

@@ -57,7 +57,7 @@ def tensor(nbytes: int, seed: int = 0) -> np.ndarray[tuple[int], np.dtype[np.flo
 def message(x: np.ndarray, version: str = "1.1", more: str = "") -> bytes:
     head = (
         f"POST /round HTTP/{version}\r\nHost: x\r\nContent-Length: {x.nbytes}\r\n{more}"
-        f"Operator-Descriptor: {ieee754('float32', [x.size])}\r\n\r\n"
+        f"Operator-Descriptor: {ieee754('float32', list(x.shape))}\r\n\r\n"
     )
     return head.encode() + x.tobytes()
 
