@@ -12,15 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from support.http.native_form import (
-    Answers,
-    ieee754,
-    inference,
-    message,
-    post,
-    response_to,
-    tensor,
-)
+from support.http.native_form import Answers, ieee754, message, post, response_to, tensor
 from support.services.server import Reply, Service
 
 MIB = 1 << 20
@@ -83,12 +75,6 @@ def test_sender_that_stalls_gets_408(hasty: Service, sent: bytes) -> None:
     still_works(hasty)
 
 
-def test_silent_connection_is_closed(hasty: Service) -> None:
-    began = time.monotonic()
-    assert response_to(hasty, b"") == b""
-    assert 0.4 < time.monotonic() - began < 20
-
-
 def test_idle_connection_is_closed_and_a_busy_one_kept(hasty: Service) -> None:
     """An empty line is no request."""
     with contextlib.closing(hasty.connect(20)) as plug:
@@ -104,20 +90,6 @@ def test_idle_connection_is_closed_and_a_busy_one_kept(hasty: Service) -> None:
         assert 0.3 < time.monotonic() - last < 4.5
 
 
-def test_stalled_large_body_has_a_second_and_is_counted(service: Service) -> None:
-    """Its memory is all taken by then, so it does not have the ten seconds of RECEIVE_TIMEOUT."""
-
-    def failed() -> int:
-        (stats,) = service.get("/v2/models/round/stats").json()["model_stats"]
-        return int(stats["inference_stats"]["fail"]["count"])
-
-    before, began = failed(), time.monotonic()
-    answer = response_to(service, inference(tensor(MIB), "a")[: 100 << 10])
-    assert answer.startswith(b"HTTP/1.1 408 ")
-    assert time.monotonic() - began < 8
-    assert failed() - before == 1
-
-
 def test_body_at_a_fair_pace_is_served(hasty: Service) -> None:
     x = np.full(60_000, 1.5, "<f4")
     with contextlib.closing(hasty.connect()) as plug:
@@ -126,21 +98,6 @@ def test_body_at_a_fair_pace_is_served(hasty: Service) -> None:
             plug.sendall(x.tobytes()[at : at + 30_000])
             time.sleep(0.3)
         Answers(plug).expect(x)
-
-
-@pytest.mark.parametrize(
-    "head",
-    [
-        pytest.param(b"X-Long: " + b"a" * 40_000 + b"\r\n\r\n", id="one-long-field"),
-        pytest.param(b"X-Long: " + b"a" * 40_000, id="one-that-does-not-end"),
-        pytest.param(b"X-Many: 1\r\n" * 101 + b"\r\n", id="many-fields"),
-        pytest.param(b"X-Many: 12345678\r\n" * 60_000 + b"\r\n", id="a-megabyte"),
-    ],
-)
-def test_large_head_gets_431(hasty: Service, head: bytes) -> None:
-    answer = response_to(hasty, b"GET /livez HTTP/1.1\r\nHost: x\r\n" + head)
-    assert code_of(answer) == (431, "headers_too_large")
-    still_works(hasty)
 
 
 def test_refused_head_request_gets_no_body(hasty: Service) -> None:

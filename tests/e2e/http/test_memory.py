@@ -91,6 +91,23 @@ def test_client_that_leaves_a_body_leaves_nothing_to_the_garbage_collector(
         gc.enable()
 
 
+def test_clients_that_leave_within_a_request_or_response_keep_no_memory(service: Service) -> None:
+    x = tensor(8 * MIB)
+    whole, descriptor = message(x), ieee754("float32", [x.size])
+    assert post(service, descriptor, x.tobytes()).status == 200
+    before = service.rss()
+    for cut in np.linspace(1, len(whole) - 1, 40).astype(int):
+        with contextlib.closing(service.connect()) as plug:
+            plug.sendall(whole[:cut])
+    for wanted in (0, 1, 1000, 100_000, 4 * MIB):
+        with contextlib.closing(service.connect()) as plug:
+            plug.sendall(whole)
+            plug.recv(wanted, socket.MSG_WAITALL) if wanted else None
+    assert post(service, descriptor, x.tobytes()).content == np.rint(x).tobytes()
+    # Buffers wait a few seconds for the next request, then the system has them back.
+    until(lambda: service.rss() - before <= 16 * MIB, 20)
+
+
 @pytest.mark.slow
 def test_stalled_bodies_free_their_memory_when_they_are_refused() -> None:
     """At once, not whenever the garbage collector comes by."""

@@ -62,20 +62,6 @@ def message(x: np.ndarray, version: str = "1.1", more: str = "") -> bytes:
     return head.encode() + x.tobytes()
 
 
-def inference(x: np.ndarray, own: str) -> bytes:
-    tensor = (
-        f'{{"id":"{own}","inputs":[{{"name":"X","datatype":"FP32","shape":[{x.size}],'
-        f'"parameters":{{"binary_data_size":{x.nbytes}}}}}],'
-        '"outputs":[{"name":"Y","parameters":{"binary_data":true}}]}'
-    )
-    head = (
-        f"POST /v2/models/round/infer HTTP/1.1\r\nHost: x\r\n"
-        f"Inference-Header-Content-Length: {len(tensor)}\r\n"
-        f"Content-Length: {len(tensor) + x.nbytes}\r\n\r\n"
-    )
-    return (head + tensor).encode() + x.tobytes()
-
-
 def response_to(service: Service, *sent: bytes) -> bytes:
     """All that comes, until the service ends the connection, after these are sent."""
     with contextlib.closing(service.connect(timeout=20)) as plug:
