@@ -1,11 +1,14 @@
-"""CORS_ORIGINS: what is an origin, and what only looks like one."""
+"""CORS_ORIGINS and ALLOWED_HOSTS: what is an origin or a host, and what only looks like one."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
-from tensor_round_service.auth.origins import Cors
+from tensor_round.contract.errors import MisdirectedHost
+from tensor_round_service.auth.origins import Cors, host_check
 from tensor_round_service.settings import Settings
 
 ORIGINS = [
@@ -35,3 +38,45 @@ def test_origin_that_no_browser_sends_is_refused(text: str) -> None:
 @pytest.mark.parametrize("text", [None, "", " , "])
 def test_none_is_none(text: str | None) -> None:
     assert Cors.of(Settings(cors_origins=text)) is None
+
+
+OWN = [
+    *("127.0.0.1", "127.0.0.1:8000", "10.1.2.3", "[::1]", "[::1]:8000"),
+    *("localhost", "LOCALHOST:8000", "localhost."),
+]
+FOREIGN = [
+    *("evil.example", "evil.example:8000", "localhost.evil.example", "127.0.0.1.evil.example"),
+    *("notlocalhost", "127.0.0.1@evil.example", "evil.example:80:80", "[evil.example]", ""),
+]
+NAMED = ["round.example", "ROUND.example:80", "other.example"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "allowed", "refused"),
+    [
+        ({}, OWN, [*FOREIGN, *NAMED]),
+        (
+            {"allowed_hosts": "Round.example, other.example"},
+            [*OWN, *NAMED],
+            [*FOREIGN, "x", "example", "evil.round.example", "round.example.evil"],
+        ),
+        ({"host": "0.0.0.0", "allowed_hosts": ""}, OWN, [*FOREIGN, *NAMED]),
+        *(({"host": host}, OWN, FOREIGN) for host in ("127.0.0.2", "localhost", "::1")),
+    ],
+    ids=str,
+)
+def test_hosts_of_a_service(
+    settings: dict[str, str], allowed: list[str], refused: list[str]
+) -> None:
+    check = host_check(Settings.model_validate(settings))
+    assert check is not None
+    for host in (None, *(name.encode() for name in allowed)):
+        check(host)
+    for name in refused:
+        with pytest.raises(MisdirectedHost, match="ALLOWED_HOSTS"):
+            check(name.encode())
+
+
+def test_service_that_others_reach_has_any_name() -> None:
+    assert host_check(Settings(host="0.0.0.0")) is None
+    assert host_check(Settings(uds=Path("a.sock"))) is None
