@@ -12,13 +12,12 @@ element could not be sent again), that have gaps, or that are in the other byte 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from ..contract.dtypes import DType
 from ..contract.host_memory import Array, bits, boxes, strided_view
 from ..contract.layout import Layout
 from ..contract.operators.operator import PreparedDescriptor, RoundOperator
@@ -179,13 +178,6 @@ class Tile(NamedTuple):
         return DirectSink(self.target)
 
 
-class Tiling(NamedTuple):
-    """A tensor cut into tiles; one that ``is_whole`` is a single tile."""
-
-    is_whole: bool
-    tiles: Iterable[Tile]
-
-
 def cut(
     operator: RoundOperator,
     prepared: PreparedDescriptor,
@@ -194,8 +186,10 @@ def cut(
     tile_bytes: int,
     *,
     aliased: bool,
-) -> Tiling:
-    """Cut a tensor into tiles of at most ``tile_bytes``, but of one element at least.
+) -> Tile | Iterator[Tile]:
+    """A tensor that fits as one tile, else its tiles of at most ``tile_bytes``.
+
+    A tile has one element at least.
 
     ``prepared`` is the descriptor of the whole tensor, which the dialect has accepted.
     ``target`` is the same memory as ``source`` with ``aliased``, and else shares none with it.
@@ -205,19 +199,19 @@ def cut(
     if source.nbytes <= tile_bytes or source.size == 1:
         if from_ is not source and from_.shape != source.shape:
             prepared = operator.prepare(dtype.name, from_.shape)
-        return Tiling(True, (Tile(prepared, from_, to, aliased),))
+        return Tile(prepared, from_, to, aliased)
     limit = max(1, tile_bytes // dtype.itemsize)
     if from_.flags.c_contiguous and to.flags.c_contiguous:
         from_, to = from_.reshape(-1), to.reshape(-1)
-    found = boxes(from_.shape, limit)
-    return Tiling(False, (_tile(operator, dtype, from_[box], to[box], aliased) for box in found))
+    return _tiles(operator, dtype.name, from_, to, aliased, limit)
 
 
-def _tile(
-    operator: RoundOperator, dtype: DType, source: Array, target: Array, aliased: bool
-) -> Tile:
-    prepared = operator.prepare(dtype.name, operator.flat_shape(source.size))
-    return Tile(prepared, source, target, aliased)
+def _tiles(
+    operator: RoundOperator, dtype: str, source: Array, target: Array, aliased: bool, limit: int
+) -> Iterator[Tile]:
+    for box in boxes(source.shape, limit):
+        prepared = operator.prepare(dtype, operator.flat_shape(source[box].size))
+        yield Tile(prepared, source[box], target[box], aliased)
 
 
 def _is_wire_form(array: Array) -> bool:

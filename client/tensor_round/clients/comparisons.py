@@ -10,27 +10,22 @@ from ..arrays.tiles import Tile
 from ..contract.differences.document import Differences, joined
 from ..contract.host_memory import Array, runs
 from ..contract.operators.dialects.ieee754 import IEEE754Round
-from ..contract.progress import ProgressCallback, counted
+from ..contract.progress import counted
 from ..transport.concurrency import Deadline
 from ..transport.exchange import Request, document_reader, tensor_request
 
 if TYPE_CHECKING:
-    from .session import Session
+    from .session import CallOptions, Session
 
 _OPERATOR = IEEE754Round()
 
 
-async def compare(
-    session: Session,
-    array: Array,
-    dtype: str,
-    progress: bool | ProgressCallback,
-    deadline: Deadline,
-) -> Differences:
+async def compare(session: Session, array: Array, dtype: str, options: CallOptions) -> Differences:
     """Compare the directions; a small array is sent whole, in its own shape."""
     shape = array.shape
     _OPERATOR.prepare(dtype, shape)
     limit = max(1, session.tile_bytes // array.itemsize)
+    deadline, progress = options
     with counted(progress, array.nbytes, "comparing") as add:
         if array.size <= limit:
             whole = await _compare_run(session, array, dtype, shape, deadline)

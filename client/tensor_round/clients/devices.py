@@ -25,12 +25,11 @@ from ..contract.call import RoundCall
 from ..contract.errors import InvalidArgument, RequestRefused, TensorRoundError, TensorTooLarge
 from ..contract.host_memory import refuse_loss_of_gradient
 from ..contract.operators.operator import PreparedDescriptor, RoundOperator
-from ..contract.progress import ProgressCallback
 from ..transport.concurrency import Deadline
 from ..transport.exchange import Request, document_reader, json_request
 
 if TYPE_CHECKING:
-    from .session import Session
+    from .session import CallOptions, Session
 
 #: Statuses of a service without CUDA shared memory, or without access to this memory.
 _CANNOT = frozenset({400, 404, 405, 501})
@@ -133,13 +132,7 @@ class DeviceRounder:
         self._can_share = True
 
     async def round(
-        self,
-        library: ArrayLibrary,
-        x: Any,
-        operator: RoundOperator,
-        out: Any,
-        progress: bool | ProgressCallback,
-        deadline: Deadline,
+        self, library: ArrayLibrary, x: Any, operator: RoundOperator, out: Any, options: CallOptions
     ) -> Any:
         """Round an array of that library; see :meth:`Client.round`."""
         refuse_loss_of_gradient(x)
@@ -150,8 +143,8 @@ class DeviceRounder:
         target = out if _can_be_target(library, source, out) else library.empty_like(x)
         if library.nbytes(source):
             addresses = library.address(source), library.address(target)
-            if not await self._round_shared(prepared.call, *addresses, deadline):
-                await self._round_copied(operator, prepared, *addresses, progress, deadline)
+            if not await self._round_shared(prepared.call, *addresses, options.deadline):
+                await self._round_copied(operator, prepared, *addresses, options)
         if out is None:
             return target
         if target is not out:
@@ -181,8 +174,7 @@ class DeviceRounder:
         prepared: PreparedDescriptor,
         source: int,
         target: int,
-        progress: bool | ProgressCallback,
-        deadline: Deadline,
+        options: CallOptions,
     ) -> None:
         """Round a copy in host memory."""
         layout = prepared.call.input
@@ -192,7 +184,7 @@ class DeviceRounder:
             gpu = cuda_driver.open_driver()
             gpu.wait(source)
             gpu.read(source, flat)
-            await self._session.round_tiles(operator, prepared, memory, memory, progress, deadline)
+            await self._session.round_tiles(operator, prepared, memory, memory, options)
             gpu.write(flat, target)
         except DriverFailed as error:
             raise InvalidArgument(f"the array cannot be read or written: {error}") from error

@@ -12,16 +12,15 @@ from ..contract.operators import registry
 from ..contract.operators.model import OperatorDescriptor
 from ..contract.operators.operator import PreparedDescriptor, RoundOperator, prepare_descriptor
 from ..contract.operators.registry import Descriptor, operator_of
-from ..contract.progress import ProgressCallback, counted
+from ..contract.progress import counted
 from ..contract.quoting import shown
 from ..contract.wire import native
-from ..transport.concurrency import Deadline
 from ..transport.exchange import Request, ResponseReader, tensor_reader, tensor_request
 from . import tensors
 from .tensors import Exporter, Output, Tensor
 
 if TYPE_CHECKING:
-    from .session import Session
+    from .session import CallOptions, Session
 
 T = TypeVar("T")
 #: A descriptor: a model of any dialect, a mapping, or its JSON text.
@@ -34,12 +33,7 @@ _LARGE_BYTES = 256 << 10
 
 
 async def execute(
-    session: Session,
-    descriptor: AnyDescriptor,
-    data: Exporter,
-    out: Exporter,
-    progress: bool | ProgressCallback,
-    deadline: Deadline,
+    session: Session, descriptor: AnyDescriptor, data: Exporter, out: Exporter, options: CallOptions
 ) -> Output:
     """Execute a descriptor of a session; see :meth:`Client.execute`.
 
@@ -58,12 +52,12 @@ async def execute(
         operator, elements = operator_of(stated), target.elements
         packed = operator.prepare(call.output.dtype.name, call.output.shape)
         await session.round_tiles(
-            operator, packed, source.elements, elements, progress, deadline, is_fresh=is_fresh
+            operator, packed, source.elements, elements, options, is_fresh=is_fresh
         )
         if target.memory is not None:
             target.memory[call.output.element_bytes :] = 0
     else:
-        target = await _whole(session, prepared, source, target, in_place, progress, deadline)
+        target = await _whole(session, prepared, source, target, in_place, options)
     return Output(target)
 
 
@@ -73,8 +67,7 @@ async def _whole(
     source: Tensor,
     target: Tensor | None,
     in_place: bool,
-    progress: bool | ProgressCallback,
-    deadline: Deadline,
+    options: CallOptions,
 ) -> Tensor:
     call, digest, result = prepared.call, session.digest, target
 
@@ -96,6 +89,7 @@ async def _whole(
 
     is_large = call.input.byte_length >= _LARGE_BYTES
     payload = await session.concurrency.compute(make_payload) if is_large else make_payload()
+    deadline, progress = options
     with counted(progress, len(payload)) as add:
         await session.send(make_request, make_reader, deadline, computes=digest and is_large)
         add(len(payload))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from ..contract.host_memory import (
     refuse_loss_of_mask,
 )
 from ..contract.operators.operator import PreparedDescriptor, RoundOperator
-from ..contract.progress import ProgressCallback, counted
+from ..contract.progress import Progress, counted
 from ..contract.quoting import shown
 from ..transport.address import Address
 from ..transport.concurrency import Deadline, Work
@@ -134,6 +134,14 @@ LARGE_DIGEST_BYTES = 256 << 10
 #: Ends of URLs that name a path of a service, and not where it begins.
 _PATHS = frozenset({"/round", "/compare", "/operators", "/conformance", "/readyz", "/docs", "/v2"})
 
+
+class CallOptions(NamedTuple):
+    """The options of one call that its steps share."""
+
+    deadline: Deadline
+    progress: Progress
+
+
 #: Makes the reader of a response from its status and headers.
 MakeReader = Callable[[int, Mapping[str, str]], ResponseReader[T]]
 
@@ -158,29 +166,15 @@ class Session:
         self._retries = Retries(options["retries"], verified=self.digest)
         self._devices = DeviceRounder(self)
 
-    async def round(
-        self,
-        x: Any,
-        operator: RoundOperator,
-        out: Any,
-        progress: bool | ProgressCallback,
-    ) -> Any:
+    async def round(self, x: Any, operator: RoundOperator, out: Any, progress: Progress) -> Any:
         """Round ``x``; see :meth:`Client.round`."""
-        with self._call("round") as deadline:
-            _check_progress(progress)
+        with self._call("round", progress) as options:
             library = None if isinstance(x, np.ndarray) else library_of(x)
             if library is not None:
-                return await self._devices.round(library, x, operator, out, progress, deadline)
-            return await self._round(x, operator, out, progress, deadline)
+                return await self._devices.round(library, x, operator, out, options)
+            return await self._round(x, operator, out, options)
 
-    async def _round(
-        self,
-        x: Any,
-        operator: RoundOperator,
-        out: Any,
-        progress: bool | ProgressCallback,
-        deadline: Deadline,
-    ) -> Any:
+    async def _round(self, x: Any, operator: RoundOperator, out: Any, options: CallOptions) -> Any:
         from ..contract.array_forms import read_array, writable_array  # at first use
 
         operand = read_array(x)
@@ -195,47 +189,39 @@ class Session:
                 # Written at once, results would overwrite elements that are still to be sent.
                 results = np.empty_like(target)
         is_fresh = out is None or results is not target
-        await self.round_tiles(
-            operator, prepared, source, results, progress, deadline, is_fresh=is_fresh
-        )
+        await self.round_tiles(operator, prepared, source, results, options, is_fresh=is_fresh)
         if results is not target:
             bits(target)[...] = bits(results)
         return operand.wrap(target) if out is None else out
 
-    async def compare(self, x: Any, progress: bool | ProgressCallback) -> Differences:
+    async def compare(self, x: Any, progress: Progress) -> Differences:
         """Compare the rounding directions on ``x``; see :meth:`Client.compare`."""
         from ..contract.array_forms import read_array
         from .comparisons import compare  # at first use, with pydantic
 
-        with self._call("compare") as deadline:
-            _check_progress(progress)
+        with self._call("compare", progress) as options:
             operand = read_array(x)
-            return await compare(self, operand.array, operand.dtype, progress, deadline)
+            return await compare(self, operand.array, operand.dtype, options)
 
     async def execute(
-        self,
-        descriptor: AnyDescriptor,
-        data: Any,
-        out: Any,
-        progress: bool | ProgressCallback,
+        self, descriptor: AnyDescriptor, data: Any, out: Any, progress: Progress
     ) -> Output:
         """Execute a descriptor; see :meth:`Client.execute`."""
         from .execution import execute  # likewise
 
-        with self._call("execute") as deadline:
-            _check_progress(progress)
-            return await execute(self, descriptor, data, out, progress, deadline)
+        with self._call("execute", progress) as options:
+            return await execute(self, descriptor, data, out, options)
 
     async def document(self, path: str) -> dict[str, Any]:
         """The JSON object at a path."""
-        with self._call(path.strip("/")) as deadline:
-            return await self.send(lambda: get_request(path), document_reader, deadline)
+        with self._call(path.strip("/")) as options:
+            return await self.send(lambda: get_request(path), document_reader, options.deadline)
 
     async def ready(self) -> bool:
         """Whether a service is reachable and ready, by one request without retries."""
-        with self._call("ready") as deadline:
+        with self._call("ready") as options:
             try:
-                await self._send_once(get_request("/readyz"), document_reader, deadline)
+                await self._send_once(get_request("/readyz"), document_reader, options.deadline)
             except (ConnectionFailed, DeadlineExceeded):
                 return False
             except (ProtocolViolation, RequestRefused) as error:
@@ -250,11 +236,13 @@ class Session:
             self.is_closed = True
             await self.transport.close()
 
-    def _call(self, name: str) -> AbstractContextManager[Deadline]:
-        """The context of one call, with its deadline."""
+    def _call(self, name: str, progress: Progress = False) -> AbstractContextManager[CallOptions]:
+        """The context of one call, with its options."""
         if self.is_closed:
             raise InvalidArgument("the client is closed")
-        return nullcontext(Deadline(self._timeout))
+        if not (isinstance(progress, bool) or callable(progress)):
+            raise InvalidArgumentType("progress must be True, False or a function of two integers")
+        return nullcontext(CallOptions(Deadline(self._timeout), progress))
 
     async def round_tiles(
         self,
@@ -262,8 +250,7 @@ class Session:
         prepared: PreparedDescriptor,
         source: Array,
         target: Array,
-        progress: bool | ProgressCallback,
-        deadline: Deadline,
+        options: CallOptions,
         *,
         is_fresh: bool = False,
     ) -> None:
@@ -272,11 +259,10 @@ class Session:
         ``is_fresh``: the target is new and shares no memory.
         """
         aliased = not is_fresh and np.may_share_memory(source, target)
-        tile_bytes = self.tile_bytes
-        tiling = cut(operator, prepared, source, target, tile_bytes, aliased=aliased)
-        if tiling.is_whole and progress is False:
-            (tile,) = tiling.tiles
-            await self._round_tile(tile, deadline)
+        tiles = cut(operator, prepared, source, target, self.tile_bytes, aliased=aliased)
+        deadline, progress = options
+        if isinstance(tiles, Tile) and progress is False:
+            await self._round_tile(tiles, deadline)
             return
         with counted(progress, source.nbytes) as add:
 
@@ -284,11 +270,10 @@ class Session:
                 await self._round_tile(tile, deadline)
                 add(tile.nbytes)
 
-            if tiling.is_whole:
-                (tile,) = tiling.tiles
-                await work(tile)
+            if isinstance(tiles, Tile):
+                await work(tiles)
             else:
-                await self.for_each(work, iter(tiling.tiles), deadline)
+                await self.for_each(work, tiles, deadline)
 
     async def for_each(self, work: Work[T], items: Iterator[T], deadline: Deadline) -> None:
         """Work on every item, several at a time; the first error cancels the rest."""
@@ -381,11 +366,6 @@ def _where(url: str, path: str) -> str:
     last = prefix[prefix.rfind("/") :]
     hint = f"; the URL should end before {last}" if last in _PATHS else ""
     return f": {shown(prefix + path)}{hint}"
-
-
-def _check_progress(progress: object) -> None:
-    if not (isinstance(progress, bool) or callable(progress)):
-        raise InvalidArgumentType("progress must be True, False or a function of two integers")
 
 
 def _overlap_out_of_step(source: Array, target: Array) -> bool:

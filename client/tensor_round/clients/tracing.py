@@ -11,13 +11,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from ..contract.errors import RequestRefused, TensorRoundError
+from ..contract.progress import Progress
 from ..contract.version import __version__
 from ..transport.address import LOCAL, Address
 from ..transport.concurrency import Deadline
 from ..transport.exchange import Request
 from ..transport.http import Transport
 from .options import Arguments
-from .session import MakeReader, Session
+from .session import CallOptions, MakeReader, Session
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
@@ -47,20 +48,20 @@ class TracedSession(Session):
         self._own_fields = {name.lower() for name in arguments.options["headers"] or {}}
 
     @contextmanager
-    def _call(self, name: str) -> Iterator[Deadline]:
+    def _call(self, name: str, progress: Progress = False) -> Iterator[CallOptions]:
         """A span, which is the current one for the call's tries."""
         kind = self._trace.SpanKind.CLIENT
         span = self._tracer.start_span(f"tensor_round.{name}", kind=kind, attributes=self._server)
         if not _is_valid(span):  # the application exports no spans
-            with super()._call(name) as deadline:
-                yield deadline
+            with super()._call(name, progress) as options:
+                yield options
             return
         with self._trace.use_span(
             span, end_on_exit=True, record_exception=False, set_status_on_exception=False
         ):
             try:
-                with super()._call(name) as deadline:
-                    yield deadline
+                with super()._call(name, progress) as options:
+                    yield options
             except BaseException as error:
                 text = str(error) if isinstance(error, TensorRoundError) else None
                 span.set_attribute("error.type", _kind(error))

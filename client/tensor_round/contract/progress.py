@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 
 #: Called with the bytes done and the bytes in total.
 ProgressCallback = Callable[[int, int], None]
+#: ``True`` shows a bar on stderr.
+Progress = bool | ProgressCallback
 
 #: Called between the pieces of long work. It may let other work go on, and may raise to end it.
 Pause = Callable[[], None]
@@ -36,7 +38,7 @@ def _unit(size: float) -> tuple[int, str]:
 
 @contextlib.contextmanager
 def counted(
-    progress: bool | ProgressCallback, total: int, doing: str = "rounding", done: int = 0
+    progress: Progress, total: int, doing: str = "rounding", done: int = 0
 ) -> Iterator[Callable[[int], None]]:
     """Yield a thread-safe function that adds bytes done; ``True`` shows a bar on stderr.
 

@@ -13,14 +13,15 @@ from hypothesis.extra import numpy as hnp
 
 from support.cases.array_cases import LAYOUTS, Array, bits, patterns
 from tensor_round import DirectMLRound, IEEE754Round, OnnxRound, RoundOperator
-from tensor_round.arrays.tiles import Sink, StagedSink, Tiling, cut
+from tensor_round.arrays.tiles import Sink, StagedSink, Tile, cut
 
 EVEN = IEEE754Round()
 
 
-def cut_up(x: Array, out: Array, tile_bytes: int, operator: RoundOperator = EVEN) -> Tiling:
+def cut_up(x: Array, out: Array, tile_bytes: int, operator: RoundOperator = EVEN) -> list[Tile]:
     prepared = operator.prepare(x.dtype.newbyteorder("<").name, x.shape)
-    return cut(operator, prepared, x, out, tile_bytes, aliased=np.may_share_memory(x, out))
+    tiles = cut(operator, prepared, x, out, tile_bytes, aliased=np.may_share_memory(x, out))
+    return [tiles] if isinstance(tiles, Tile) else list(tiles)
 
 
 def land(sink: Sink, data: bytes) -> None:
@@ -35,7 +36,7 @@ def land(sink: Sink, data: bytes) -> None:
 def complement(x: Array, out: Array, tile_bytes: int, *, verified: bool = False) -> list[int]:
     """Fill ``out`` with the complement of ``x`` tile by tile; the tiles' lengths in bytes."""
     lengths = []
-    for tile in cut_up(x, out, tile_bytes).tiles:
+    for tile in cut_up(x, out, tile_bytes):
         payload = tile.payload()
         assert len(payload) == tile.nbytes == tile.prepared.call.input.byte_length
         lengths.append(len(payload))
@@ -91,7 +92,7 @@ def test_a_dense_tensor_of_any_order_is_not_copied() -> None:
         x = LAYOUTS[layout](patterns("float32", 96))
         out = np.empty_like(x)
         for tile_bytes in (40, 1 << 20):
-            for tile in cut_up(x, out, tile_bytes).tiles:
+            for tile in cut_up(x, out, tile_bytes):
                 assert np.shares_memory(np.frombuffer(tile.payload(), np.uint8), x)
                 room = np.frombuffer(tile.sink(verified=True).get_buffer(), np.uint8)
                 assert np.shares_memory(room, out)
@@ -99,7 +100,7 @@ def test_a_dense_tensor_of_any_order_is_not_copied() -> None:
 
 def test_memory_stays_bounded_where_tiles_are_copied() -> None:
     x = np.zeros((1000, 1000), "<f4")[:, ::2]
-    for tile in cut_up(x, np.empty_like(x), 4000).tiles:
+    for tile in cut_up(x, np.empty_like(x), 4000):
         assert len(tile.payload()) <= 4000
 
 
@@ -110,9 +111,9 @@ def test_memory_stays_bounded_where_tiles_are_copied() -> None:
 )
 def test_tiles_are_lawful_in_the_dialect(operator: RoundOperator, flat: tuple[int, ...]) -> None:
     x = np.zeros((1, 3, 3, 3), "<f4")
-    (whole,) = cut_up(x, np.empty_like(x), 108, operator).tiles
+    (whole,) = cut_up(x, np.empty_like(x), 108, operator)
     assert whole.prepared.call.input.shape == x.shape
-    for tile in cut_up(x, np.empty_like(x), 36, operator).tiles:
+    for tile in cut_up(x, np.empty_like(x), 36, operator):
         assert tile.prepared.call.input.shape == flat
 
 
