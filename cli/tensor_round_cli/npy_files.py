@@ -111,7 +111,7 @@ def create_file(path: str, header: bytes, length: int) -> Iterator[Array]:
 def read_header(prefix: bytes, size: int, dtype_name: str | None) -> tuple[npy.NpyHeader, DType]:
     """The header of a file of ``size`` bytes, and its dtype; raises as :func:`read_npy`."""
     header = npy.read_header(prefix)
-    if header is None:
+    if isinstance(header, int):
         raise MalformedNpy("the file ends within its .npy header")
     expected = header.header_length + header.data_length
     if size != expected:

@@ -40,7 +40,7 @@ LIMIT_BYTES = 1 << 20
 def read_npy(data: bytes) -> None:
     """As ``POST /round`` reads the head of a .npy file."""
     header = npy.read_header(data)
-    if header is not None:
+    if isinstance(header, npy.NpyHeader):
         dtype = npy.resolve_dtype(header, "bfloat16" if header.dtype is None else None)
         check_size(header.layout(dtype), LIMIT_BYTES, "input")
 

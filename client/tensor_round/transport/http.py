@@ -148,7 +148,7 @@ class Connection:
         except OSError as error:
             hint = "; cert= gives the client's certificate" if _asks_for_certificate(error) else ""
             raise ConnectionFailed(f"the service sent no response: {error}{hint}") from error
-        self._body = http1.BodyReader(response, buffered)
+        self._body = http1.BodyReader(response.length, buffered, is_chunked=response.is_chunked)
         self._is_persistent = is_sent and not response.is_last
         return response
 

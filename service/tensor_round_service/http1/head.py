@@ -94,11 +94,6 @@ class RequestHead:
             self.keep_alive = False
 
     @property
-    def is_chunked(self) -> bool:
-        """Whether the body has the chunked transfer coding."""
-        return self.length is None
-
-    @property
     def expects_continue(self) -> bool:
         """Whether the client waits for 100 Continue before it sends the body."""
         return self.version == "1.1" and self.values.get(b"expect", b"").lower() == b"100-continue"

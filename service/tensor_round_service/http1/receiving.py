@@ -46,7 +46,11 @@ class BodyReceiver:
         length = head.length
         if length is None:
             self._chunks = BodyReader(
-                head, bytearray(unread), max_line_bytes=MAX_HEAD_BYTES, trailers=True
+                None,
+                bytearray(unread),
+                is_chunked=True,
+                max_line_bytes=MAX_HEAD_BYTES,
+                trailers=True,
             )
             self._left = 0
             self.unread = memoryview(b"")

@@ -313,8 +313,8 @@ def _parameters(head: RequestHead, *known: str) -> dict[str, str]:
 async def _npy_header(source: ByteSource) -> npy.NpyHeader:
     """Read the header of a .npy file."""
     start = b""
-    while (header := npy.read_header(start)) is None:
-        piece = await read_up_to(source, npy.missing_length(start))
+    while isinstance(header := npy.read_header(start), int):
+        piece = await read_up_to(source, header)
         if not piece:
             raise MalformedNpy("the file ends within its header")
         start += piece

@@ -134,7 +134,6 @@ def test_a_whole_head(data: bytes, says: Says) -> None:
     assert facts(head) == says
     assert head.fault is None
     assert head.target == data.split(b" ")[1]
-    assert head.is_chunked is (says.length is None)
 
 
 @each_sound

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
 
 from ..errors import ProtocolViolation
 
@@ -145,24 +144,12 @@ def _framing(status: int, headers: Headers) -> tuple[int | None, bool]:
     return int(value), False
 
 
-class Framing(Protocol):
-    """The framing of a body: by its length in bytes, by chunks, or by the stream's end."""
-
-    @property
-    def length(self) -> int | None:
-        """The body's length; None if it is chunked or ends with the stream."""
-
-    @property
-    def is_chunked(self) -> bool:
-        """Whether the body is chunked."""
-
-
 class FramingTooLong(ProtocolViolation):
     """A chunk-size line or the trailer section is over its limit."""
 
 
 class BodyReader:
-    """Removes the framing of one body.
+    """Removes the framing of one body, which has ``length`` bytes, is chunked, or ends the stream.
 
     Call :meth:`read_into` for the bytes that are buffered. If it returns 0 and the body is not
     whole, more must be received. Where :attr:`direct_bytes` is not 0, receive at most that many
@@ -175,18 +162,18 @@ class BodyReader:
 
     def __init__(
         self,
-        head: Framing,
+        length: int | None,
         buffered: bytearray,
         *,
+        is_chunked: bool = False,
         max_line_bytes: int = MAX_CHUNK_LINE_BYTES,
         trailers: bool = False,
     ) -> None:
         self._buffered = buffered
         self._max_line_bytes = max_line_bytes
         self._trailers = trailers
-        self._is_chunked = head.is_chunked
-        length = head.length
-        self._is_endless = length is None and not head.is_chunked
+        self._is_chunked = is_chunked
+        self._is_endless = length is None and not is_chunked
         # Missing bytes of the body, or of the current chunk.
         self._left = length or 0
         self._is_within_chunk = False

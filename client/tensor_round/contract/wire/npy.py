@@ -1,4 +1,4 @@
-"""The header of a .npy file, parsed strictly, and written byte for byte as NumPy writes it.
+"""The header of a .npy file, parsed strictly.
 
 The format is NEP 1: magic, version, header length, and a Python dict literal with the keys
 ``descr``, ``fortran_order`` and ``shape``, padded to 64 bytes; the data follow. ``numpy.load``
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -80,8 +79,8 @@ class NpyHeader:
         return Layout.of(dtype, self.shape, packed_strides(self.shape[::-1])[::-1])
 
 
-def read_header(prefix: bytes | bytearray | memoryview) -> NpyHeader | None:
-    """The header that ``prefix`` begins with, or None if more bytes are needed.
+def read_header(prefix: bytes | bytearray | memoryview) -> NpyHeader | int:
+    """The header that ``prefix`` begins with, or the least number of bytes that it still needs.
 
     Bytes behind the header are ignored. Raises :class:`MalformedNpy` at the first wrong byte, and
     :class:`UnsupportedMediaType` for a valid header with another element type.
@@ -97,33 +96,21 @@ def read_header(prefix: bytes | bytearray | memoryview) -> NpyHeader | None:
     if version and (version[0] not in _VERSIONS or version[1:] not in (b"", b"\0")):
         raise MalformedNpy("the version of the .npy file is not 1.0, 2.0 or 3.0")
     if len(version) < 2:
-        return None
+        return len(MAGIC) + 2 + 2 - len(start_bytes)
     field, encoding = _VERSIONS[version[0]]
     start = len(MAGIC) + 2 + field
     if len(start_bytes) < start:
-        return None
+        return start - len(start_bytes)
     length = int.from_bytes(start_bytes[start - field : start], "little")
     if length > MAX_LITERAL_LENGTH:
         raise MalformedNpy(f"the .npy header is longer than {MAX_LITERAL_LENGTH} bytes")
     if len(start_bytes) < start + length:
-        return None
+        return start + length - len(start_bytes)
     try:
         literal = start_bytes[start : start + length].decode(encoding)
     except UnicodeDecodeError:
         raise MalformedNpy("the .npy header is not UTF-8") from None
     return _header(literal, start_bytes[: start + length])
-
-
-def missing_length(prefix: bytes) -> int:
-    """The fewest bytes that the unfinished header in ``prefix`` needs."""
-    fixed = len(MAGIC) + 2 + 2
-    if len(prefix) < fixed:
-        return fixed - len(prefix)
-    field, _ = _VERSIONS[prefix[len(MAGIC)]]
-    start = len(MAGIC) + 2 + field
-    if len(prefix) < start:
-        return start - len(prefix)
-    return start + int.from_bytes(prefix[start - field : start], "little") - len(prefix)
 
 
 def resolve_dtype(header: NpyHeader, name: str | None) -> DType:
@@ -148,32 +135,6 @@ def resolve_dtype(header: NpyHeader, name: str | None) -> DType:
         ("query", "dtype"),
         f"got {shown(name)}; elements stored as {header.descr} are one of: {names}",
     )
-
-
-def descr_of(dtype: DType, byte_order: ByteOrder = "little") -> str:
-    """The ``descr`` that NumPy writes for an array of this type."""
-    if byte_order == "little" or (dtype.itemsize == 1 and dtype.is_named_by_npy):
-        return dtype.numpy.str
-    return f">{dtype.npy}"
-
-
-def write_header(
-    descr: str, fortran_order: bool, shape: Sequence[int], *, version: Literal[1, 2, 3] = 1
-) -> bytes:
-    """The header that NumPy writes for an array; it uses version 1 for every dtype here."""
-    literal = (
-        f"{{'descr': {descr!r}, 'fortran_order': {fortran_order}, 'shape': {tuple(shape)!r}, }}"
-    )
-    if shape:
-        # NumPy leaves space for the growing axis to reach 8 * 2^64 - 1, which has 21 digits.
-        grows = shape[-1] if fortran_order else shape[0]
-        literal += " " * (21 - len(str(grows)))
-    field, encoding = _VERSIONS[version]
-    start = len(MAGIC) + 2 + field
-    # The newline counts. NumPy adds 64 bytes of padding even to a header that is aligned.
-    padding = 64 - (start + len(literal) + 1) % 64
-    body = (literal + " " * padding + "\n").encode(encoding)
-    return MAGIC + bytes([version, 0]) + len(body).to_bytes(field, "little") + body
 
 
 # The literal: as NumPy writes it, but with entries in any order and any spaces between tokens.

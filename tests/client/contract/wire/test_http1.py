@@ -66,7 +66,7 @@ def read(data: bytes, piece: int, room: int = 1 << 16) -> tuple[ResponseHead, by
             raise EOFError
         received += got
     head, length = found
-    reader = BodyReader(head, received[length:])
+    reader = BodyReader(head.length, received[length:], is_chunked=head.is_chunked)
     body = b""
     while True:
         memory = memoryview(bytearray(room))
@@ -231,7 +231,7 @@ def test_bytes_behind_a_chunk_are_checked_at_once() -> None:
 def reader_of(framing: bytes, buffered: bytes = b"") -> BodyReader:
     """The reader of a response's body, of which some bytes came with the head."""
     head = head_of(b"HTTP/1.1 200 OK\r\n" + framing + b"\r\n")
-    return BodyReader(head, bytearray(buffered))
+    return BodyReader(head.length, bytearray(buffered), is_chunked=head.is_chunked)
 
 
 def test_direct_bytes_are_those_of_the_body_alone() -> None:
@@ -253,7 +253,6 @@ def test_nothing_is_behind_a_body_that_has_not_ended() -> None:
     assert (reader.surplus, reader.buffered) == (0, b"ab")
 
 
-CHUNKED = ResponseHead(status=200, fields={}, length=None, is_chunked=True, is_last=False)
 #: The most that a line may have here, its end included.
 LINE_BYTES = 20
 
@@ -261,7 +260,7 @@ LINE_BYTES = 20
 def follow(framed: bytes, piece: int, *, trailers: bool = True) -> tuple[bytes, int]:
     """A body that is fed ``piece`` bytes at a time, and its surplus; EOFError if it is cut."""
     early = bytearray(framed[:piece])
-    reader = BodyReader(CHUNKED, early, max_line_bytes=LINE_BYTES, trailers=trailers)
+    reader = BodyReader(None, early, is_chunked=True, max_line_bytes=LINE_BYTES, trailers=trailers)
     body, memory = b"", memoryview(bytearray(5))
     for position in range(piece, len(framed) + piece, piece):
         while count := reader.read_into(memory):
