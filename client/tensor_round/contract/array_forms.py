@@ -10,7 +10,7 @@ from __future__ import annotations
 import array
 import sys
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -159,18 +159,11 @@ def _nested_as(x: Any, y: Any) -> Any:
 
 
 def _read_series(x: Any, name: str) -> Operand:
-    pandas = sys.modules["pandas"]
-
-    def wrap(y: Array) -> Any:
-        made = pandas.Series(y, index=x.index, name=x.name)
-        made.attrs = x.attrs
-        return made
-
-    return _read_columns(x, name, x.dtype, wrap)
+    make = partial(sys.modules["pandas"].Series, name=x.name)
+    return _read_columns(x, name, x.dtype, make)
 
 
 def _read_frame(x: Any, name: str) -> Operand:
-    pandas = sys.modules["pandas"]
     dtypes = list(dict.fromkeys(x.dtypes))
     if len(dtypes) != 1:
         held = " and ".join(map(str, dtypes)) or "no type"
@@ -178,16 +171,11 @@ def _read_frame(x: Any, name: str) -> Operand:
             f"{name} has columns of {held}: pass columns of one type, as {name}[[...]], "
             f"or one, {name}[...]"
         )
-
-    def wrap(y: Array) -> Any:
-        made = pandas.DataFrame(y, index=x.index, columns=x.columns)
-        made.attrs = x.attrs
-        return made
-
-    return _read_columns(x, name, dtypes[0], wrap)
+    make = partial(sys.modules["pandas"].DataFrame, columns=x.columns)
+    return _read_columns(x, name, dtypes[0], make)
 
 
-def _read_columns(x: Any, name: str, dtype: Any, wrap: Wrap) -> Operand:
+def _read_columns(x: Any, name: str, dtype: Any, make: Callable[..., Any]) -> Operand:
     if not isinstance(dtype, np.dtype):
         # Nullable and Arrow's types: NaN and NA differ there, and NumPy has no NA.
         numpy = getattr(dtype, "numpy_dtype", None)
@@ -197,6 +185,12 @@ def _read_columns(x: Any, name: str, dtype: Any, wrap: Wrap) -> Operand:
             f"{name} has pandas' dtype {dtype}, whose NA no array has: "
             f'pass {name}.to_numpy("{numpy}")'
         )
+
+    def wrap(y: Array) -> Any:
+        made = make(y, index=x.index)
+        made.attrs = x.attrs
+        return made
+
     return _operand(x.to_numpy(), wrap, is_view=False)
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
-
 import numpy as np
 
-from tensor_round.contract.differences.classes import Codes, PatternClass, classify
+from tensor_round.contract.differences.classes import Codes, ElementClass, PatternClass, classify
 
 from ..reference import FLOATS, Bits, is_nan, rounded
 from .blocks.quantization import BlockDequantization, BlockQuantization
@@ -26,47 +24,23 @@ from .reference import (
 )
 
 
-class ConversionClass(IntEnum):
+class ConversionClass(ElementClass):
     """The classes; the first that fits an operand applies."""
 
-    NAN = 0
-    INFINITY = 1
-    NEGATIVE_ZERO = 2
-    POSITIVE_ZERO = 3
+    NAN = 0, "NaNs"
+    INFINITY = 1, "infinities"
+    NEGATIVE_ZERO = 2, "-0.0"
+    POSITIVE_ZERO = 3, "+0.0"
     #: The rounded magnitude is above the target's largest number.
-    BEYOND_THE_LARGEST = 4
-    EXACT_TIE = 5
+    BEYOND_THE_LARGEST = 4, "numbers beyond the largest"
+    EXACT_TIE = 5, "exact ties"
     #: The distance to the tie is one place of the operand's own format.
-    NEXT_TO_A_TIE = 6
-    SUBNORMAL_RESULT = 7
-    REPRESENTABLE = 8
-    OTHER = 9
+    NEXT_TO_A_TIE = 6, "numbers next to a tie"
+    SUBNORMAL_RESULT = 7, "other numbers with a subnormal result"
+    REPRESENTABLE = 8, "numbers that the target has"
+    OTHER = 9, "other numbers"
     #: Of blocks: no element, but what all of a block share.
-    SCALE = 10
-
-    @property
-    def label(self) -> str:
-        """The name in JSON: lower case, with underscores."""
-        return self.name.lower()
-
-    def plural(self, _: str) -> str:
-        """The name of several operands of this class, in a sentence."""
-        return _PLURALS[self]
-
-
-_PLURALS = {
-    ConversionClass.NAN: "NaNs",
-    ConversionClass.INFINITY: "infinities",
-    ConversionClass.NEGATIVE_ZERO: "-0.0",
-    ConversionClass.POSITIVE_ZERO: "+0.0",
-    ConversionClass.BEYOND_THE_LARGEST: "numbers beyond the largest",
-    ConversionClass.EXACT_TIE: "exact ties",
-    ConversionClass.NEXT_TO_A_TIE: "numbers next to a tie",
-    ConversionClass.SUBNORMAL_RESULT: "other numbers with a subnormal result",
-    ConversionClass.REPRESENTABLE: "numbers that the target has",
-    ConversionClass.OTHER: "other numbers",
-    ConversionClass.SCALE: "scales",
-}
+    SCALE = 10, "scales"
 
 
 def classes_of(how: AnyHow, operands: Operands) -> Codes:

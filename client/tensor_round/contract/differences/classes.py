@@ -7,6 +7,7 @@ in :class:`PatternClass` applies: -0.5 is an exact tie, not a negative that roun
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -20,24 +21,16 @@ Codes = npt.NDArray[np.uint8]
 BLOCK = 1 << 15
 
 
-class PatternClass(IntEnum):
-    """The classes; the first that fits a pattern applies."""
+class ElementClass(IntEnum):
+    """The base of enumerations of classes; each has a number and a plural."""
 
-    SIGNALLING_NAN = 0
-    QUIET_NAN_WITH_PAYLOAD = 1
-    QUIET_NAN = 2
-    INFINITY = 3
-    NEGATIVE_ZERO = 4
-    POSITIVE_ZERO = 5
-    SUBNORMAL = 6
-    EXACT_TIE = 7
-    #: A fraction whose successor in magnitude is a tie: 0.49999997, 2.4999998.
-    NEXT_BELOW_A_TIE = 8
-    #: Odd, in the first binade that has no fractions: float32's [2^23, 2^24).
-    LAST_ODD_INTEGER = 9
-    NEGATIVE_THAT_ROUNDS_TO_ZERO = 10
-    OTHER_FRACTION = 11
-    OTHER_INTEGER = 12
+    _plural: str
+
+    def __new__(cls, number: int, plural: str) -> Self:
+        """A class by its number, with its plural in English."""
+        kind = int.__new__(cls, number)
+        kind._value_, kind._plural = number, plural
+        return kind
 
     @property
     def label(self) -> str:
@@ -45,29 +38,35 @@ class PatternClass(IntEnum):
         return self.name.lower()
 
     def plural(self, dtype: str) -> str:
-        """The plural of the class in English."""
-        if self is PatternClass.LAST_ODD_INTEGER:
-            p = BY_NAME[dtype].mantissa_bits
-            return f"odd integers from 2^{p} to 2^{p + 1}"
+        """The plural of the class in English, for elements of a dtype."""
+        return self._plural
+
+
+class PatternClass(ElementClass):
+    """The classes; the first that fits a pattern applies."""
+
+    SIGNALLING_NAN = 0, "signalling NaNs"
+    QUIET_NAN_WITH_PAYLOAD = 1, "quiet NaNs with payload"
+    QUIET_NAN = 2, "quiet NaNs without payload"
+    INFINITY = 3, "infinities"
+    NEGATIVE_ZERO = 4, "-0.0"
+    POSITIVE_ZERO = 5, "+0.0"
+    SUBNORMAL = 6, "subnormals"
+    EXACT_TIE = 7, "exact ties"
+    #: A fraction whose successor in magnitude is a tie: 0.49999997, 2.4999998.
+    NEXT_BELOW_A_TIE = 8, "numbers next below a tie"
+    #: Odd, in the first binade that has no fractions: float32's [2^23, 2^24).
+    LAST_ODD_INTEGER = 9, "odd integers from 2^{0} to 2^{1}"
+    NEGATIVE_THAT_ROUNDS_TO_ZERO = 10, "other negatives that round to zero"
+    OTHER_FRACTION = 11, "other fractions"
+    OTHER_INTEGER = 12, "other integers"
+
+    def plural(self, dtype: str) -> str:
+        """The plural in English; that of odd integers names two exponents of the dtype."""
         if self is PatternClass.OTHER_INTEGER and not BY_NAME[dtype].is_float:
             return "integers"
-        return _PLURALS[self]
-
-
-_PLURALS = {
-    PatternClass.SIGNALLING_NAN: "signalling NaNs",
-    PatternClass.QUIET_NAN_WITH_PAYLOAD: "quiet NaNs with payload",
-    PatternClass.QUIET_NAN: "quiet NaNs without payload",
-    PatternClass.INFINITY: "infinities",
-    PatternClass.NEGATIVE_ZERO: "-0.0",
-    PatternClass.POSITIVE_ZERO: "+0.0",
-    PatternClass.SUBNORMAL: "subnormals",
-    PatternClass.EXACT_TIE: "exact ties",
-    PatternClass.NEXT_BELOW_A_TIE: "numbers next below a tie",
-    PatternClass.NEGATIVE_THAT_ROUNDS_TO_ZERO: "other negatives that round to zero",
-    PatternClass.OTHER_FRACTION: "other fractions",
-    PatternClass.OTHER_INTEGER: "other integers",
-}
+        p = BY_NAME[dtype].mantissa_bits
+        return self._plural.format(p, p + 1)
 
 
 def classify(bits: Bits, dtype: str, want: Bits) -> Codes:
