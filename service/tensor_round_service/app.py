@@ -217,6 +217,3 @@ def _metrics_dispatcher(
     table.add_to(app)
     add_refusal_handlers(app, refusals)
     return Dispatcher(app, table, memory, Gate(check_host), refusals)
-
-
-__all__ = ["create_app"]

@@ -45,6 +45,7 @@ class _Compare(TensorHandlers):
     """Of a descriptor of any dialect, only the layout of the input is used."""
 
     npy_query = ("dtype",)
+    least_cost = _ON_A_THREAD
 
     def needed_bytes(self, call: RoundCall) -> int:
         """The memory of a comparison; raises :class:`TensorTooLarge`, or refuses the layout."""
@@ -58,10 +59,6 @@ class _Compare(TensorHandlers):
         work = partial(_text, memory, plan.call.input, job, swapped=plan.is_swapped)
         text = await self._engine.run_slowly(work, _ON_A_THREAD, job, is_timed=True)
         return json_response([text], job, received)
-
-    def json_cost(self, length: int) -> int:
-        """The cost is that of comparing, whatever the length."""
-        return _ON_A_THREAD
 
     def respond_to_document(
         self, document: Document, memory: Bytes, job: Job, pause: Pause

@@ -35,16 +35,6 @@ class ByteSource(Protocol):
         """
 
 
-class Nothing:
-    """A source without bytes."""
-
-    is_at_end = True
-
-    async def receive_into(self, _target: memoryview, _progress: Progress | None = None) -> int:
-        """Return 0."""
-        return 0
-
-
 class Prefixed:
     """A source whose first bytes have been read already."""
 

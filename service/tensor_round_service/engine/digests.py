@@ -10,7 +10,6 @@ from tensor_round.contract.call import RoundCall
 from tensor_round.contract.digests import DIGESTS
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import BackendFailed
-from tensor_round.contract.layout import Layout
 from tensor_round.contract.rounding import Rounding
 
 from ..backends import Backend, Round
@@ -21,7 +20,7 @@ def digest(round_: Round, dtype_name: str, rounding: Rounding) -> str:
     """SHA-256 of the results for all bit patterns of a type, in ascending order."""
     dtype = BY_NAME[dtype_name]
     patterns = np.arange(1 << dtype.width, dtype=dtype.bits).view(np.uint8)
-    call = RoundCall.packed_output(rounding, Layout.of(dtype, (patterns.size // dtype.itemsize,)))
+    call = RoundCall.packed(rounding, dtype_name, (patterns.size // dtype.itemsize,))
     round_(call, patterns, patterns)
     return hashlib.sha256(patterns.data).hexdigest()
 

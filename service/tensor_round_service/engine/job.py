@@ -38,7 +38,7 @@ class Job:
     """
 
     __slots__ = (
-        *("_buffers", "_memory", "_needed", "_reserved"),
+        *("_buffers", "_memory", "_reserved"),
         *("execute_seconds", "executed_by", "overlap", "queue_seconds", "receive_seconds"),
         *("began", "call", "caller", "is_sent", "labels", "observer", "sending_since", "traffic"),
     )
@@ -54,7 +54,6 @@ class Job:
         self._memory = memory
         #: Who waits for the response; None if nobody can go.
         self.caller = caller
-        self._needed = 0
         self._reserved = 0
         self._buffers: list[Bytes] = []
         #: Name of the arithmetic that rounded the tensor; empty before.
@@ -76,30 +75,15 @@ class Job:
         """Bytes that all other requests have reserved."""
         return self._memory.in_use - self._reserved
 
-    def reserve(self, nbytes: int) -> None:
-        """Reserve ``nbytes`` more bytes of the budget.
+    def reserve(self, nbytes: int, pending: int = 0) -> None:
+        """Reserve ``nbytes`` more bytes of the budget, if it has room for ``pending`` further ones.
 
         Raises :class:`TensorTooLarge` if the job exceeds the whole budget, and
         :class:`Overloaded` if it exceeds the free part.
         """
         needed = self._reserved + nbytes
-        self._memory.reserve(nbytes, of=needed)
-        self._reserved = self._needed = needed
-
-    def reserve_first(self, nbytes: int) -> None:
-        """Reserve the first part of ``nbytes`` more, if the budget has room for all of them.
-
-        So a client gets a refusal before it sends much. Raises as :meth:`reserve` does.
-        """
-        first, needed = min(nbytes, FIRST_BYTES), self._reserved + nbytes
-        self._memory.reserve(first, of=needed, pending=nbytes - first)
-        self._reserved, self._needed = self._reserved + first, needed
-
-    def reserve_rest(self) -> None:
-        """Reserve the rest after :meth:`reserve_first`. Raises as :meth:`reserve` does."""
-        nbytes = self._needed - self._reserved
-        self._memory.reserve(nbytes, of=self._needed)
-        self._reserved = self._needed
+        self._memory.reserve(nbytes, of=needed + pending, pending=pending)
+        self._reserved = needed
 
     def allocate(self, nbytes: int) -> Bytes:
         """A buffer of ``nbytes`` reserved bytes, contents undefined, valid until the job ends."""
@@ -135,8 +119,9 @@ async def admit(source: ByteSource, job: Job, nbytes: int) -> ByteSource:
     if nbytes <= FIRST_BYTES:
         job.reserve(nbytes)
         return source
-    job.reserve_first(nbytes)
+    # The client of a tensor without room gets a refusal before it sends much.
+    job.reserve(FIRST_BYTES, pending=nbytes - FIRST_BYTES)
     first = memoryview(bytearray(ENOUGH_BYTES))
     received = await source.receive_into(first)
-    job.reserve_rest()
+    job.reserve(nbytes - FIRST_BYTES)
     return Prefixed(first[:received], source)

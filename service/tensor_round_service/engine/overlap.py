@@ -14,7 +14,6 @@ from functools import lru_cache
 
 from tensor_round.contract.call import RoundCall
 from tensor_round.contract.dtypes import DType
-from tensor_round.contract.layout import Layout
 from tensor_round.contract.rounding import Rounding
 
 from ..backends import Backend, Bytes
@@ -85,11 +84,11 @@ def is_worthwhile(backend: Backend, call: RoundCall) -> bool:
         MIN_BYTES <= call.nbytes <= backend.inline_bytes
         and call.is_in_place
         and layout.dtype.is_float
-        and layout.element_count * layout.dtype.itemsize == layout.byte_length
+        and layout.element_bytes == layout.byte_length
     )
 
 
 @lru_cache(maxsize=256)
 def flat_call(dtype: DType, rounding: Rounding, nbytes: int) -> RoundCall:
     """A call on ``nbytes`` contiguous bytes of a larger tensor."""
-    return RoundCall.packed_output(rounding, Layout.of(dtype, (nbytes // dtype.itemsize,)))
+    return RoundCall.packed(rounding, dtype.name, (nbytes // dtype.itemsize,))

@@ -13,9 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tensor_round.contract.call import RoundCall
-from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import BackendFailed, Draining
-from tensor_round.contract.layout import Layout
 from tensor_round.contract.rounding import Rounding
 
 from ..backends import Backend
@@ -41,8 +39,7 @@ _PATTERNS = (
     (0x7F800001, 0x7F800001),  # a signalling NaN
 )
 _OPERANDS, _EXPECTED = np.array(_PATTERNS, "<u4").T.copy().view(np.uint8)
-_LAYOUT = Layout.of(BY_NAME["float32"], (len(_PATTERNS),))
-_CALL = RoundCall.packed_output(Rounding.TIES_TO_EVEN, _LAYOUT)
+_CALL = RoundCall.packed(Rounding.TIES_TO_EVEN, "float32", (len(_PATTERNS),))
 
 
 @dataclass

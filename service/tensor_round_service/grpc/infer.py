@@ -15,7 +15,7 @@ from tensor_round.contract.errors import PayloadSizeMismatch, RequestRefused
 from tensor_round.contract.progress import Pause
 from tensor_round.contract.wire import native
 
-from ..content.sources import ByteSource, ClientDisconnected, Nothing, Parts, Prefixed, expect_end
+from ..content.sources import ByteSource, ClientDisconnected, Parts, Prefixed, expect_end
 from ..engine.engine import JSON_COST
 from ..engine.job import Job, admit
 from ..failures import refusal_for
@@ -138,7 +138,7 @@ class InferMethods:
             await expect_end(source, length)
             work = partial(self._plan_slowly, message, job)
             planned, held = await inference.engine.run_slowly(work, len(message) * JSON_COST, job)
-            tensor = Prefixed(memoryview(held), Nothing())
+            tensor = Prefixed(memoryview(held), source)
         try:
             output = await inference.infer(planned.plan, tensor, job, stated)
         except Exception:  # of any class: it is counted, and raised on

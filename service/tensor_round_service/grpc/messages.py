@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensor_round.contract.dtypes import BY_OIP
-from tensor_round.contract.errors import Fault, InvalidDescriptor
+from tensor_round.contract.errors import InvalidDescriptor
 from tensor_round.contract.quoting import shown
 
 from ..oip import codec
@@ -139,7 +139,7 @@ def _source(tensor: Message, raw: list[Any], position: int) -> bytes | memoryvie
         found = b""
     else:
         rule = "must have one of contents, raw_input_contents and shared_memory_region, got none"
-        raise InvalidDescriptor.of([Fault(("inputs", position), rule)])
+        raise InvalidDescriptor.at(("inputs", position), rule)
     parameters["binary_data_size"] = found if isinstance(found, int) else len(found)
     return None if isinstance(found, int) else found
 
@@ -241,4 +241,4 @@ def choice(value: object, integer: str = "int64_param") -> Message:
 
 
 def _refusal(rule: str) -> InvalidDescriptor:
-    return InvalidDescriptor.of([Fault(("ModelInferRequest",), rule)])
+    return InvalidDescriptor.at(("ModelInferRequest",), rule)

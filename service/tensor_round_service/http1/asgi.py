@@ -186,7 +186,7 @@ async def respond_by_asgi(
     scope = scope_of(request, hidden)
     scope["state"]["owner"] = owner
     try:
-        await asyncio.ensure_future(_run(application(scope, receive, send)))
+        await asyncio.ensure_future(application(scope, receive, send))
         if end is not None:
             raise end
         own_bytes = sum(len(part) for part in parts if isinstance(part, bytes))
@@ -200,7 +200,3 @@ async def respond_by_asgi(
     response.code = scope["state"].get("code", "")
     response.owner = owner
     return response
-
-
-async def _run(awaitable: Awaitable[None]) -> None:
-    await awaitable

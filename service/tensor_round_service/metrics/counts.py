@@ -36,6 +36,8 @@ PHASE_NUMBERS = len(BUCKETS) + 2
 #: The first parts of the keys of rows. Of requests (then their labels): how many, and the bytes of
 #: their bodies and of the responses' bodies. Of a size class: the numbers of each phase.
 REQUESTS, SIZE_CLASS = "requests", "size class"
+#: The row of a worker: how many have counted in it, and whether the last one serves.
+WORKER: Key = ("worker",)
 #: How often an event (then device and event) has happened; how many lines of the log were dropped.
 EVENT, DROPPED = "device event", "dropped log lines"
 #: Gauges: bytes in flight, their limit, and whether the worker is ready; the number of connections

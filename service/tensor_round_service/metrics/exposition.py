@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 
 from prometheus_client.exposition import choose_encoder
@@ -32,6 +31,7 @@ from .counts import (
     PHASE_NUMBERS,
     REQUESTS,
     SIZE_CLASS,
+    WORKER,
     add,
 )
 
@@ -67,24 +67,20 @@ _GAUGES: dict[str, tuple[Key, str]] = {
     "device_memory_total_bytes": (("device",), "Memory of the device."),
 }
 
-Rows = dict[Key, Sequence[float]]
-
-
-@dataclass(frozen=True, slots=True)
-class Workers:
-    """The workers of a service: how many there should be, have started, and the rows of each."""
-
-    configured: int
-    starts: int
-    live: list[Mapping[Key, Sequence[float]]]
+Rows = Mapping[Key, Sequence[float]]
 
 
 def exposition(
-    totals: Rows, workers: Workers, info: dict[str, str], accept: str
+    totals: Rows, live: Sequence[Rows], configured: int, info: dict[str, str], accept: str
 ) -> tuple[bytes, str]:
-    """The text of all metrics, in the format that ``accept`` prefers, and its media type."""
+    """The text of all metrics, in the format that ``accept`` prefers, and its media type.
+
+    ``totals`` are the sums over all workers, ``live`` the rows of those that serve, of which there
+    should be ``configured``.
+    """
     encode, media_type = choose_encoder(accept)
-    return encode(_Families(_families(totals, workers, info))), media_type
+    values = _values(totals, live, configured)
+    return encode(_Families(_families(totals, values, info))), media_type
 
 
 class _Families(Collector):
@@ -97,10 +93,11 @@ class _Families(Collector):
         return self._families
 
 
-def _families(totals: Rows, workers: Workers, info: dict[str, str]) -> Iterator[Metric]:
+def _families(
+    totals: Rows, values: Mapping[str, Mapping[Key, float]], info: dict[str, str]
+) -> Iterator[Metric]:
     yield InfoMetricFamily(f"{PREFIX}_build", "Version of the service, and its backend.", info)
     yield _phases(totals)
-    values = _values(totals, workers)
     for kind, table in ((CounterMetricFamily, _COUNTERS), (GaugeMetricFamily, _GAUGES)):
         for name, (labels, text) in table.items():
             family = kind(f"{PREFIX}_{name}", text, labels=labels)
@@ -109,28 +106,26 @@ def _families(totals: Rows, workers: Workers, info: dict[str, str]) -> Iterator[
             yield family
 
 
-def _values(totals: Rows, workers: Workers) -> dict[str, Mapping[Key, float]]:
+def _values(totals: Rows, live: Sequence[Rows], configured: int) -> dict[str, Mapping[Key, float]]:
     """The values of counters and gauges, by the values of their labels."""
     requests = _of(REQUESTS, totals)
     received, sent = Counter[Key](), Counter[Key]()
     for (route, *_), (_, received_bytes, sent_bytes) in requests.items():
         received[route,] += int(received_bytes)
         sent[route,] += int(sent_bytes)
-    sums: Rows = {}
-    for rows in workers.live:
+    sums: dict[Key, Sequence[float]] = {}
+    for rows in live:
         add(sums, rows)
     in_flight, limit, ready = sums.get((IN_FLIGHT,), (0, 0, 0))
     # Workers share devices, and each reports the memory of all processes. A lost device has none.
-    memory = {
-        key: row for rows in workers.live for key, row in _of(MEMORY, rows).items() if any(row)
-    }
+    memory = {key: row for rows in live for key, row in _of(MEMORY, rows).items() if any(row)}
     return {
         "requests": {labels: row[0] for labels, row in requests.items()},
         "received_bytes": received,
         "sent_bytes": sent,
-        "worker_starts": {(): workers.starts},
-        "workers": {(): len(workers.live)},
-        "workers_configured": {(): workers.configured},
+        "worker_starts": {(): totals[WORKER][0]},
+        "workers": {(): len(live)},
+        "workers_configured": {(): configured},
         "bytes_in_flight": {(): in_flight},
         "bytes_in_flight_limit": {(): limit},
         "ready": {(): ready},

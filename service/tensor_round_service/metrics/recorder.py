@@ -12,14 +12,12 @@ from collections.abc import Awaitable, Callable, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..counters import Counters
-from .counts import Counts, Gauges, add
-from .exposition import Rows, Workers, exposition
+from ..counters import Counters, Key
+from .counts import WORKER, Counts, Gauges, add
+from .exposition import exposition
 
 #: Seconds between two statements of the gauges.
 INTERVAL = 1.0
-#: The row of a worker: how many have counted in it, and whether the last one serves.
-_WORKER = ("worker",)
 
 
 @dataclass(eq=False)
@@ -46,7 +44,7 @@ class Metrics:
         #: Counters of this process; they observe jobs.
         self.counts = Counts(self._counters)
         self._serves = False
-        self._counters.row(_WORKER, 2)[1] = 0  # the row may be a predecessor's
+        self._counters.row(WORKER, 2)[1] = 0  # the row may be a predecessor's
 
     def route_of(self, path: str) -> str:
         """The label of a path, out of a few: that of a route or of a folder, or ``other``."""
@@ -61,14 +59,13 @@ class Metrics:
     async def exposition(self, accept: str) -> tuple[bytes, str]:
         """The metrics of all workers as text, in the format of an Accept field, and its type."""
         await self._state()
-        totals: Rows = {}
+        totals: dict[Key, Sequence[float]] = {}
         live = []
         for worker in self._counters.workers():
             add(totals, worker.rows)
-            if worker.is_alive and worker.rows.get(_WORKER, (0, 0))[1]:
+            if worker.is_alive and worker.rows.get(WORKER, (0, 0))[1]:
                 live.append(worker.rows)
-        workers = Workers(self.workers, int(totals[_WORKER][0]), live)
-        return exposition(totals, workers, self.info, accept)
+        return exposition(totals, live, self.workers, self.info, accept)
 
     async def share(self) -> None:
         """Let the other workers know the present state periodically, until cancelled."""
@@ -78,13 +75,13 @@ class Metrics:
                 await asyncio.sleep(INTERVAL)
         finally:
             self.counts.follow(self.device_events, self.dropped_lines())
-            self._counters.row(_WORKER, 2)[1] = 0
+            self._counters.row(WORKER, 2)[1] = 0
 
     async def _state(self) -> None:
         gauges = await self.gauges()
         self.counts.state(gauges)
         self.counts.follow(self.device_events, self.dropped_lines())
-        row = self._counters.row(_WORKER, 2)
+        row = self._counters.row(WORKER, 2)
         if not self._serves:
             self._serves = True
             row[0] += 1

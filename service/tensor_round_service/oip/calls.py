@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from importlib.metadata import version
 from typing import Any, TypeVar
 
-from tensor_round.contract.errors import Fault, InvalidDescriptor, NotOffered
+from tensor_round.contract.errors import InvalidDescriptor, NotOffered
 from tensor_round.contract.quoting import shown
 
 from ..documents import NAME
@@ -139,7 +139,7 @@ async def _repository_index(members: Members) -> list[documents.IndexEntry]:
     """Every version of every model; `ready` makes no difference, because all are ready."""
     ready = members.get("ready", True)
     if not isinstance(ready, bool):
-        raise _fault("ready", f"must be true or false, got {shown(ready)}")
+        raise InvalidDescriptor.at(("ready",), f"must be true or false, got {shown(ready)}")
     return [{"name": m.name, "version": m.version, "state": "READY"} for m in MODELS]
 
 
@@ -181,7 +181,7 @@ def _system_calls(memory: PosixSharedMemory | str) -> dict[str, Call]:
         """`key` names a POSIX shared memory object, `offset` and `byte_size` a part of it."""
         add, key = _offered(memory).register, members.get("key")
         if not isinstance(key, str):
-            raise _fault("key", f"must be a string, got {shown(key)}")
+            raise InvalidDescriptor.at(("key",), f"must be a string, got {shown(key)}")
         offset, byte_size = _integer(members, "offset", 0), _integer(members, "byte_size", 1)
         await asyncio.to_thread(add, members.get("name", ""), key, offset, byte_size)
         return {}
@@ -242,16 +242,16 @@ def _handle(value: Any) -> bytes:
         except (KeyError, TypeError, ValueError):
             value = None
     if not isinstance(value, bytes | memoryview) or len(value) != HANDLE_BYTES:
-        raise _fault("raw_handle", f"must be a handle's {HANDLE_BYTES} bytes, in JSON as b64")
+        raise InvalidDescriptor.at(
+            ("raw_handle",), f"must be a handle's {HANDLE_BYTES} bytes, in JSON as b64"
+        )
     return bytes(value)
 
 
 def _integer(members: Members, name: str, minimum: int) -> int:
     value = members.get(name, 0)
     if type(value) is not int or value < minimum:
-        raise _fault(name, f"must be an integer of at least {minimum}, got {shown(value)}")
+        raise InvalidDescriptor.at(
+            (name,), f"must be an integer of at least {minimum}, got {shown(value)}"
+        )
     return value
-
-
-def _fault(name: str, rule: str) -> InvalidDescriptor:
-    return InvalidDescriptor.of([Fault((name,), rule)])

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 from tensor_round.contract.errors import (
-    Fault,
     InvalidDescriptor,
     MalformedJSON,
     RequestRefused,
@@ -133,7 +132,9 @@ class Request:
 def read_header_length(value: str) -> int:
     """Parse :data:`HEADER_LENGTH`; 0 means that the whole body is one raw tensor."""
     if not (value.isascii() and value.isdigit() and len(value) < 20):
-        raise _refusal((HEADER_LENGTH,), f"must be a number of bytes, got {shown(value)}")
+        raise InvalidDescriptor.at(
+            (HEADER_LENGTH,), f"must be a number of bytes, got {shown(value)}"
+        )
     return int(value)
 
 
@@ -243,7 +244,7 @@ def _source(data: Any, parameters: Parameters, loc: Loc) -> Source:
     given = [source for source in sources if source is not None]
     if len(given) != 1:
         rule = "must have exactly one of data, binary_data_size and shared_memory_region"
-        raise _refusal(loc, f"{rule}, got {len(given)}")
+        raise InvalidDescriptor.at(loc, f"{rule}, got {len(given)}")
     return given[0]
 
 
@@ -267,14 +268,14 @@ def _region(parameters: Parameters, loc: Loc) -> Region | None:
         return None
     if name is None or byte_size is None:
         rule = "shared memory needs shared_memory_region and shared_memory_byte_size"
-        raise _refusal((*loc, "parameters"), rule)
+        raise InvalidDescriptor.at((*loc, "parameters"), rule)
     return Region(name, byte_size, offset or 0)
 
 
 def _typed(value: Any, kind: type[T], loc: Loc) -> T:
     if type(value) is not kind:  # isinstance(True, int) holds
         got = "a number" if isinstance(value, bytes) else shown(value)
-        raise _refusal(loc, f"must be {_KINDS[kind]}, got {got}")
+        raise InvalidDescriptor.at(loc, f"must be {_KINDS[kind]}, got {got}")
     return value
 
 
@@ -285,7 +286,7 @@ def _optional(members: Mapping[str, Any], name: str, kind: type[T], loc: Loc) ->
 
 def _member(members: Mapping[str, Any], name: str, kind: type[T], loc: Loc) -> T:
     if name not in members:
-        raise _refusal((*loc, name), "is required")
+        raise InvalidDescriptor.at((*loc, name), "is required")
     return _typed(members[name], kind, (*loc, name))
 
 
@@ -294,7 +295,9 @@ def _parameters(members: Mapping[str, Any], loc: Loc) -> Parameters:
     for name, value in parameters.items():
         if not isinstance(value, str | int | float):
             at = (*loc, "parameters", shown_key(name))
-            raise _refusal(at, f"must be a string, a number or a boolean, got {shown(value)}")
+            raise InvalidDescriptor.at(
+                at, f"must be a string, a number or a boolean, got {shown(value)}"
+            )
     return parameters
 
 
@@ -305,12 +308,10 @@ def _parameter(parameters: Parameters, name: str, kind: type[T], loc: Loc) -> T 
 def _size(parameters: Parameters, name: str, loc: Loc) -> int | None:
     size = _parameter(parameters, name, int, loc)
     if size is not None and size < 0:
-        raise _refusal((*loc, "parameters", name), f"must be at least 0, got {shown(size)}")
+        raise InvalidDescriptor.at(
+            (*loc, "parameters", name), f"must be at least 0, got {shown(size)}"
+        )
     return size
-
-
-def _refusal(loc: Loc, rule: str) -> InvalidDescriptor:
-    return InvalidDescriptor.of([Fault(loc, rule)])
 
 
 def _too_long(limit: int) -> TensorTooLarge:

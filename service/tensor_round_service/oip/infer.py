@@ -13,7 +13,6 @@ from functools import lru_cache, partial
 from time import perf_counter_ns
 
 from tensor_round.contract.errors import (
-    Fault,
     InvalidDescriptor,
     PayloadSizeMismatch,
     RequestRefused,
@@ -203,7 +202,7 @@ def _json_length(head: RequestHead, content: int | None, limit_bytes: int) -> in
     nbytes = 0 if content is None else content - length
     if nbytes < 0:
         rule = f"must not be larger than the body, which has {content} bytes"
-        raise InvalidDescriptor.of([Fault((codec.HEADER_LENGTH,), rule)])
+        raise InvalidDescriptor.at((codec.HEADER_LENGTH,), rule)
     codec.check_header_length(length)
     if nbytes > limit_bytes:
         raise TensorTooLarge(

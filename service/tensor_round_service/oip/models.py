@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cached_property, lru_cache
 
 from tensor_round.contract.dtypes import BY_NAME, BY_OIP, DTYPES, DType
-from tensor_round.contract.errors import Fault, InvalidDescriptor, NotFound
+from tensor_round.contract.errors import InvalidDescriptor, NotFound
 from tensor_round.contract.operators.dialect import Dialect, Version
 from tensor_round.contract.operators.operator import RoundOperator
 from tensor_round.contract.operators.registry import DIALECTS
@@ -110,13 +110,13 @@ def _carried(datatype: str, dtype: DType, carried: object) -> DType:
             return candidate
     names = ", ".join(candidate.name for candidate in candidates)
     rule = f"the parameter dtype of a {datatype} must be one of {names}, got {shown(carried)}"
-    raise InvalidDescriptor.of([Fault((), rule)])
+    raise InvalidDescriptor.at((), rule)
 
 
 def _not_accepted(model: Model, got: str) -> InvalidDescriptor:
     accepted = ", ".join(map(_protocol_name, model.dtypes))
     rule = f"got {got}; model {model.name} version {model.version} takes {accepted}"
-    return InvalidDescriptor.of([Fault((), rule)])
+    return InvalidDescriptor.at((), rule)
 
 
 def _protocol_name(dtype: DType) -> str:

@@ -199,7 +199,9 @@ def _carried(request: codec.Request, tensor: codec.Input) -> object:
     of_request = request.parameters.get("dtype")
     of_input = tensor.parameters.get("dtype", of_request)
     if of_request not in (None, of_input):
-        raise _refusal((), "the parameter dtype differs between the request and the input")
+        raise InvalidDescriptor.at(
+            (), "the parameter dtype differs between the request and the input"
+        )
     return of_input
 
 
@@ -208,12 +210,14 @@ def _output(model: Model, request: codec.Request, nbytes: int) -> codec.Output:
         return codec.Output(model.output, {}, request.binary_output, None)
     output = _the_only("outputs", request.outputs, model.name, model.output)
     if output.name != model.output:
-        raise _refusal(
+        raise InvalidDescriptor.at(
             ("outputs", 0, "name"),
             f"the output of model {model.name} is {model.output}, got {shown(output.name)}",
         )
     if "classification" in output.parameters:
-        raise _refusal(("outputs", 0, "parameters", "classification"), "is not supported")
+        raise InvalidDescriptor.at(
+            ("outputs", 0, "parameters", "classification"), "is not supported"
+        )
     if output.region is not None and output.region.byte_size < nbytes:
         raise PayloadSizeMismatch(
             f"output {model.output} has {nbytes} bytes, its shared_memory_byte_size is "
@@ -228,7 +232,7 @@ T = TypeVar("T", codec.Input, codec.Output)
 def _the_only(member: str, tensors: Sequence[T], model: str, name: str) -> T:
     if len(tensors) != 1:
         got = ", ".join(shown(tensor.name) for tensor in tensors[:3]) or "none"
-        raise _refusal((member,), f"model {model} has exactly one, {name}, got {got}")
+        raise InvalidDescriptor.at((member,), f"model {model} has exactly one, {name}, got {got}")
     return tensors[0]
 
 
@@ -236,12 +240,12 @@ def _refuse_misplaced_modes(model: Model, request: codec.Request) -> None:
     """Refuse a mode of another model, or in the wrong place: if ignored, the result is wrong."""
     has = f"has {model.mode_parameter}" if model.mode_parameter else "has no modes"
     for name in sorted(MODE_PARAMETERS & set(request.parameters) - {model.mode_parameter}):
-        raise _refusal(("parameters", name), f"model {model.name} {has}")
+        raise InvalidDescriptor.at(("parameters", name), f"model {model.name} {has}")
     tensors: list[codec.Input | codec.Output] = [*request.inputs, *request.outputs]
     for tensor in tensors:
         for name in sorted(MODE_PARAMETERS & set(tensor.parameters)):
             rule = f"{name} belongs to the parameters of the request"
-            raise _refusal((shown(tensor.name), "parameters", name), rule)
+            raise InvalidDescriptor.at((shown(tensor.name), "parameters", name), rule)
 
 
 @contextmanager
@@ -252,7 +256,3 @@ def _placed(*loc: str | int) -> Iterator[None]:
     except InvalidDescriptor as refusal:
         faults = dict.fromkeys(Fault(loc, fault.msg) for fault in refusal.faults)
         raise InvalidDescriptor.of([*faults]) from None
-
-
-def _refusal(loc: tuple[str | int, ...], rule: str) -> InvalidDescriptor:
-    return InvalidDescriptor.of([Fault(loc, rule)])

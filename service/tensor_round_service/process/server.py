@@ -24,9 +24,11 @@ from typing import Any
 
 import uvicorn
 
-from ..auth.api_keys import KeyRing
+from ..app import Application
 from ..engine.readiness import ProcessLifecycle
 from ..http1.connection import HTTPProtocol
+from ..http1.context import ConnectionLimits, Successor
+from ..http1.response import SERVER_HEADERS
 from ..settings import Settings
 from .listener import BACKLOG, Listener, notify
 from .tls import ServerTLS
@@ -52,38 +54,56 @@ EXIT_SECONDS = 2.0
 
 
 class Server(uvicorn.Server):
-    """Serves on a listener until a signal.
+    """Serves an application on a listener until a signal.
 
-    SIGHUP has ``tls`` and ``keys`` read again. ``report`` is called after the start. ``supervised``
-    says that a supervisor forwards signals, and that it wants a report every second. Then the
-    server ignores SIGINT and repeated signals, because a terminal sends its signals to the whole
-    process group.
+    ``successor`` takes over connections that do not speak HTTP/1.1. SIGHUP has certificates and
+    keys read again. ``report`` is called after the start. ``supervised`` says that a supervisor
+    forwards signals, and that it wants a report every second. Then the server ignores SIGINT and
+    repeated signals, because a terminal sends its signals to the whole process group.
     """
 
     def __init__(
         self,
-        config: uvicorn.Config,
         settings: Settings,
+        app: Application,
+        successor: Successor | None,
         listener: Listener,
         lifecycle: ProcessLifecycle,
         report: Callable[[], None],
-        protocol: HTTPProtocol,
-        metrics_protocol: HTTPProtocol,
-        tls: ServerTLS | None,
-        keys: KeyRing | None,
         *,
-        supervised: bool = False,
+        supervised: bool,
     ) -> None:
-        super().__init__(config)
+        limits = ConnectionLimits(
+            receive_timeout=settings.receive_timeout,
+            min_receive_rate=settings.min_receive_rate,
+            min_send_rate=settings.min_send_rate,
+            keep_alive=settings.keep_alive,
+        )
+        self._protocol = HTTPProtocol(app.dispatcher, limits, successor)
+        self._metrics_protocol = HTTPProtocol(app.metrics_dispatcher, limits)
+        self._tls: ServerTLS | None = None
+        if settings.ssl_certfile is not None:
+            self._tls = ServerTLS(settings, None if successor is None else successor.alpn)
+        http: Any = self._protocol  # uvicorn declares a class
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http=http,
+                ws="none",
+                proxy_headers=False,
+                lifespan="on",
+                access_log=False,
+                server_header=False,
+                headers=SERVER_HEADERS,
+                log_config=None,
+            )
+        )
         self._drain_delay = settings.drain_delay + (LEAD_SECONDS if supervised else 0.0)
         self._drain_timeout = settings.drain_timeout
         self._listener = listener
         self._lifecycle = lifecycle
         self._report = report
-        self._protocol = protocol
-        self._metrics_protocol = metrics_protocol
-        self._tls = tls
-        self._keys = keys
+        self._keys = app.keys
         self._supervised = supervised
         #: Whether SIGHUP has come.
         self._is_reload_due = False

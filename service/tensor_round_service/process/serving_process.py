@@ -8,20 +8,13 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any
-
-import uvicorn
 
 from ..app import Application, create_app
 from ..engine.readiness import ProcessLifecycle
-from ..http1.connection import HTTPProtocol
-from ..http1.context import ConnectionLimits, RequestHandler, Successor
-from ..http1.response import SERVER_HEADERS
 from ..settings import Settings
 from .listener import Inherited, Listener
 from .logs import Log, logging_to_stderr
 from .server import Server
-from .tls import ServerTLS
 from .worker_folder import held
 
 #: Maximum size of the free memory at the end of the heap.
@@ -83,46 +76,10 @@ def _serve(
                 stack.enter_context(feature.serving(app.gate))
             if feature.successor is not None:
                 successor = feature.successor(app.gate)
-        tls = None
-        if settings.ssl_certfile is not None:
-            files = settings.ssl_certfile, settings.ssl_keyfile, settings.ssl_ca_certs
-            further = None if successor is None else successor.alpn
-            tls = ServerTLS(*files, handshake_seconds=settings.receive_timeout, alpn=further)
-        protocol = _http_protocol(settings, app.dispatcher, successor)
-        server = Server(
-            *(_config(settings, app, protocol), settings, listener, lifecycle, on_start),
-            *(protocol, _http_protocol(settings, app.metrics_dispatcher), tls, app.keys),
-            supervised=supervised,
-        )
+        options = settings, app, successor, listener, lifecycle, on_start
+        server = Server(*options, supervised=supervised)
         server.run([])  # it listens by itself
     return server.exit_code
-
-
-def _http_protocol(
-    settings: Settings, handler: RequestHandler, successor: Successor | None = None
-) -> HTTPProtocol:
-    limits = ConnectionLimits(
-        receive_timeout=settings.receive_timeout,
-        min_receive_rate=settings.min_receive_rate,
-        min_send_rate=settings.min_send_rate,
-        keep_alive=settings.keep_alive,
-    )
-    return HTTPProtocol(handler, limits, successor)
-
-
-def _config(settings: Settings, app: Application, protocol: HTTPProtocol) -> uvicorn.Config:
-    http: Any = protocol  # uvicorn declares a class
-    return uvicorn.Config(
-        app,
-        http=http,
-        ws="none",
-        proxy_headers=False,
-        lifespan="on",
-        access_log=False,
-        server_header=False,
-        headers=SERVER_HEADERS,
-        log_config=None,
-    )
 
 
 def _keep_freed_memory() -> None:

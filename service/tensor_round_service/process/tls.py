@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import ssl
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..failures import CannotStart
+from ..settings import Settings
 
 logger = logging.getLogger(__name__)
 
@@ -29,19 +31,12 @@ class ServerTLS:
     Raises :class:`CertificateError`.
     """
 
-    def __init__(
-        self,
-        certfile: Path,
-        keyfile: Path | None = None,
-        ca_certs: Path | None = None,
-        *,
-        handshake_seconds: float,
-        alpn: str | None = None,
-    ) -> None:
-        self._files = certfile, keyfile, ca_certs
-        self._handshake_seconds = handshake_seconds
-        self._alpn = alpn
-        self._context = server_context(*self._files, alpn=alpn)
+    def __init__(self, settings: Settings, alpn: str | None = None) -> None:
+        assert settings.ssl_certfile is not None
+        self._settings = settings
+        files = settings.ssl_certfile, settings.ssl_keyfile, settings.ssl_ca_certs
+        self._read = partial(server_context, *files, alpn=alpn)
+        self._context = self._read()
 
     @property
     def options(self) -> dict[str, Any]:
@@ -52,18 +47,18 @@ class ServerTLS:
         """
         return {
             "ssl": self._context,
-            "ssl_handshake_timeout": self._handshake_seconds,
+            "ssl_handshake_timeout": self._settings.receive_timeout,
             "ssl_shutdown_timeout": SHUTDOWN_SECONDS,
         }
 
     def reload(self) -> bool:
         """Read the files again; if one is unusable, log that, change nothing, return False."""
         try:
-            self._context = server_context(*self._files, alpn=self._alpn)
+            self._context = self._read()
         except CertificateError as error:
             logger.error("TLS: %s; the previous certificate stays in effect", error)
             return False
-        logger.info("TLS: reloaded the certificate from %s", self._files[0])
+        logger.info("TLS: reloaded the certificate from %s", self._settings.ssl_certfile)
         return True
 
 

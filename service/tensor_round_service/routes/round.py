@@ -12,7 +12,7 @@ from tensor_round.contract.progress import Pause
 
 from ..backends import Bytes
 from ..content.sources import Progress
-from ..engine.engine import JSON_COST, Engine
+from ..engine.engine import Engine
 from ..engine.job import Job
 from ..http1.response import Response
 from ..openapi.tensors import round_operation
@@ -49,10 +49,6 @@ class _Round(TensorHandlers):
         target = await self._engine.run(work, call.nbytes, plan.cost, job)
         parts: list[bytes | memoryview] = [plan.header] if plan.header else []
         return response(plan.fixed, [*parts, target.data], job, received)
-
-    def json_cost(self, length: int) -> int:
-        """The cost of parsing JSON of that length."""
-        return length * JSON_COST
 
     def text_bytes(self, document: Document) -> int:
         """The memory for the numbers of the result as JSON."""

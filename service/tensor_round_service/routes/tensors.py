@@ -41,7 +41,7 @@ from tensor_round.contract.wire.json_size import measure_json
 from ..backends import Bytes
 from ..codec import jsontensor, nesting
 from ..content.sources import ByteSource, Progress, expect_end, read_all, read_up_to
-from ..engine.engine import Engine, rounding_cost
+from ..engine.engine import JSON_COST, Engine, rounding_cost
 from ..engine.job import FIRST_BYTES, Job, admit
 from ..http1.head import RequestHead
 from ..http1.request import Request
@@ -97,6 +97,8 @@ class TensorHandlers(ABC):
     #: Parameters of the query with a .npy file, and with a JSON document.
     npy_query: tuple[str, ...]
     json_query: tuple[str, ...] = ()
+    #: The least cost of work on a document; see :meth:`.Engine.run`.
+    least_cost = 0
 
     def __init__(self, engine: Engine, max_tensor_bytes: int) -> None:
         self._engine = engine
@@ -111,10 +113,6 @@ class TensorHandlers(ABC):
     @abstractmethod
     async def respond(self, plan: Plan, memory: Bytes, job: Job, received: float) -> Response:
         """Work on a received tensor; ``received`` is the time that took, in seconds."""
-
-    @abstractmethod
-    def json_cost(self, length: int) -> int:
-        """The number of bytes whose rounding takes as long as work on a document."""
 
     @abstractmethod
     def respond_to_document(
@@ -207,7 +205,7 @@ class TensorHandlers(ABC):
         content = bytes(await read_all(source, native.MAX_JSON_LENGTH, job.reserve, length or 0))
         received = time.perf_counter() - began
         work = partial(self._work_on_document, content, query.get("operator"), job)
-        cost = self.json_cost(len(content))
+        cost = max(len(content) * JSON_COST, self.least_cost)
         parts = await self._engine.run_slowly(work, cost, job, is_timed=True)
         return json_response(parts, job, received)
 

@@ -61,11 +61,9 @@ STAGES: dict[str, list[Point]] = {
         Point(tensors, "read_all", "after"),
     ],
     "admit": [
-        Point(Job, "reserve_first"),
-        Point(Job, "reserve_first", "after"),
-        Point(Job, "reserve_rest", "after"),
         Point(Job, "reserve"),
         Point(Job, "reserve", "after"),
+        Point(tensors, "admit", "after"),
     ],
     "allocate": [Point(Memory, "allocate"), Point(Memory, "allocate", "after")],
     "copy_in": [Point(backend.NumpyBackend, "round"), Point(backend, "copy_strided", "after")],

@@ -31,7 +31,6 @@ from tensor_round_service.content.codings import (
 from tensor_round_service.content.sources import (
     PIECE_BYTES,
     ByteSource,
-    Nothing,
     Prefixed,
     Progress,
     expect_end,
@@ -297,14 +296,6 @@ async def test_memory_that_is_refused_is_not_taken(allowed: int) -> None:
     with pytest.raises(MemoryError):
         await read_all(source, len(CONTENT), reserve)
     assert len(CONTENT) - len(source._left) == allowed - left
-
-
-async def test_nothing_is_at_its_end() -> None:
-    nothing = Nothing()
-    assert nothing.is_at_end is True
-    assert await nothing.receive_into(memoryview(bytearray(1))) == 0
-    assert await read_all(nothing, 0, [].append) == b""
-    await expect_end(nothing, 0)
 
 
 @pytest.mark.parametrize(("size", "is_beside"), [(256 << 10, False), ((256 << 10) + 1, True)])

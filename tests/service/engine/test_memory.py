@@ -35,8 +35,7 @@ class Allocator:
 def use(memory: Memory, nbytes: int) -> None:
     """One request from its beginning to its end."""
     job = Job(memory)
-    job.reserve_first(nbytes)
-    job.reserve_rest()
+    job.reserve(nbytes)
     job.allocate(nbytes)
     job.end(reusable=True)
 
@@ -282,50 +281,24 @@ def memory() -> Memory:
     return budget_of()
 
 
-@pytest.mark.parametrize(
-    ("nbytes", "first"),
-    [
-        (0, 0),
-        (1, 1),
-        (64 * KIB - 1, 64 * KIB - 1),
-        (64 * KIB, 64 * KIB),
-        (64 * KIB + 1, 64 * KIB),
-        (LARGE, 64 * KIB),
-    ],
-)
-def test_the_first_64_kib_are_reserved_before_the_rest(
-    memory: Memory, nbytes: int, first: int
-) -> None:
-    job = Job(memory)
-    job.reserve_first(nbytes)
-    assert memory.in_use == first
-    job.reserve_rest()
-    assert memory.in_use == nbytes
-    job.reserve_rest()
-    assert memory.in_use == nbytes
-    job.end(reusable=True)
-    assert memory.in_use == 0
-
-
 def test_call_over_the_whole_budget_is_refused_before_its_first_part(memory: Memory) -> None:
     other, job = Job(memory), Job(memory)
     other.reserve(2 * MIB)
     with pytest.raises(Overloaded):
-        job.reserve_first(LARGE - 2 * MIB + 1)
+        job.reserve(FIRST_BYTES, LARGE - 2 * MIB + 1 - FIRST_BYTES)
     assert (memory.in_use, job.other_bytes()) == (2 * MIB, 2 * MIB)
-    job.reserve_first(LARGE - 2 * MIB)
+    job.reserve(FIRST_BYTES, LARGE - 2 * MIB - FIRST_BYTES)
     assert job.other_bytes() == 2 * MIB
-    job.reserve_rest()
+    job.reserve(LARGE - 2 * MIB - FIRST_BYTES)
     assert (memory.in_use, job.other_bytes(), other.other_bytes()) == (LARGE, 2 * MIB, 28 * MIB)
 
 
 def test_a_refused_rest_leaves_the_first_part_until_the_end(memory: Memory) -> None:
     job, other = Job(memory), Job(memory)
-    job.reserve_first(LARGE)
-    other.reserve_first(2 * MIB)
-    other.reserve_rest()
+    job.reserve(FIRST_BYTES, LARGE - FIRST_BYTES)
+    other.reserve(2 * MIB)
     with pytest.raises(Overloaded):
-        job.reserve_rest()
+        job.reserve(LARGE - FIRST_BYTES)
     assert (memory.in_use, job.other_bytes()) == (2 * MIB + 64 * KIB, 2 * MIB)
     job.end(reusable=True)
     assert memory.in_use == 2 * MIB

@@ -15,6 +15,7 @@ import uvloop
 from support.services.tls import SERVER, caller_context
 from tensor_round_service.process import tls
 from tensor_round_service.process.tls import ServerTLS
+from tensor_round_service.settings import Settings
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 
@@ -44,8 +45,9 @@ class Hurried(asyncio.Protocol):
 
 async def listening(over: asyncio.Future[None]) -> tuple[asyncio.Server, int]:
     """A server of the running loop, and its port."""
+    tls = ServerTLS(Settings(ssl_certfile=SERVER, receive_timeout=0.3))
     server = await asyncio.get_running_loop().create_server(
-        lambda: Hurried(over), "127.0.0.1", 0, **ServerTLS(SERVER, handshake_seconds=0.3).options
+        lambda: Hurried(over), "127.0.0.1", 0, **tls.options
     )
     return server, server.sockets[0].getsockname()[1]
 

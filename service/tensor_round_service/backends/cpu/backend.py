@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
+from tensor_round.contract import host_memory
 from tensor_round.contract.call import RoundCall
 from tensor_round.contract.dtypes import DType
-from tensor_round.contract.layout import Layout
 from tensor_round.contract.rounding import Rounding
 
 from .. import Bytes, Round
@@ -108,6 +108,9 @@ class NumpyBackend:
     devices = ("CPU",)
     #: No limit: the calling thread never waits for a device.
     inline_bytes = sys.maxsize
+    #: There is no device that can fail.
+    is_healthy = True
+    device_memory = None
 
     def __init__(self, threads: int | None = None, kernels: Kernels | None = None) -> None:
         self._kernels = kernels
@@ -127,19 +130,9 @@ class NumpyBackend:
             return np.empty(nbytes, np.uint8)
         return np.frombuffer(map_pages(nbytes), np.uint8)
 
-    @property
-    def is_healthy(self) -> bool:
-        """Always True: there is no device that can fail."""
-        return True
-
     def device_memory_info(self) -> dict[str, tuple[int, int]]:
         """Empty: there is no device."""
         return {}
-
-    @property
-    def device_memory(self) -> None:
-        """None: there is no device."""
-        return None
 
     def arithmetics(self) -> Mapping[str, Round]:
         """The only arithmetic is that of :meth:`round`."""
@@ -149,7 +142,7 @@ class NumpyBackend:
         """Round ``source`` into ``target``; see :meth:`.Backend.round`."""
         dtype = call.input.dtype
         if call.is_in_place:
-            length = call.input.element_count * dtype.itemsize
+            length = call.input.element_bytes
         else:
             copy_strided(call, source, target)
             source = target
@@ -201,17 +194,8 @@ def copy_strided(call: RoundCall, source: Bytes, target: Bytes) -> None:
     """Copy the elements from the input's layout to the output's, and zeros into the gaps."""
     output = call.output
     # A dense output has no gaps, but may have padding after its elements.
-    covered = output.element_count * output.dtype.itemsize if output.is_dense else 0
+    covered = output.element_bytes if output.is_dense else 0
     target[covered:] = 0
     if call.input.element_count:
-        np.copyto(_elements(call.output, target), _elements(call.input, source))
-
-
-def _elements(layout: Layout, memory: Bytes) -> np.ndarray[Any, np.dtype[Any]]:
-    """The elements as an array of bit patterns with the layout's strides."""
-    itemsize = layout.dtype.itemsize
-    strides = tuple(
-        stride * itemsize if size > 1 else itemsize
-        for size, stride in zip(layout.shape, layout.strides, strict=True)
-    )
-    return np.ndarray(layout.shape, layout.dtype.bits, memory, strides=strides)
+        elements = host_memory.bits(host_memory.strided_view(source, call.input))
+        np.copyto(host_memory.bits(host_memory.strided_view(target, output)), elements)

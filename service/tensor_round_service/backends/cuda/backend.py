@@ -14,17 +14,16 @@ from types import MappingProxyType
 import numpy as np
 
 from tensor_round.contract.call import RoundCall
-from tensor_round.contract.dtypes import BY_NAME, DTYPES, DType
+from tensor_round.contract.dtypes import DTYPES, DType
 from tensor_round.contract.errors import DeviceOutOfMemory
-from tensor_round.contract.layout import Layout
 from tensor_round.contract.rounding import Rounding
 
 from .. import DEVICE_EVENTS, Bytes, Round
 from ..cpu.backend import NumpyBackend
 from ..proof import DeviceRound, prove
-from .device import Device, DeviceBuffer, DeviceFailed, OutOfDeviceMemory
+from .device import Device, DeviceBuffer, DeviceFailed, OutOfDeviceMemory, Stream
 from .memory import PinnedMemory
-from .pipeline import Pipeline, PipelineSlot, SourceCorrupted
+from .pipeline import Pipeline, SourceCorrupted, round_resident
 
 logger = logging.getLogger(__name__)
 
@@ -162,16 +161,17 @@ class CupyBackend:
         self, device: int, call: RoundCall, source: DeviceBuffer, target: DeviceBuffer
     ) -> str:
         """:meth:`round` within a device's memory."""
-        self._on_slot(device, lambda slot: slot.resident(call, source, target))
+        allocate = self._pipeline(device).device.allocate
+        self._on_stream(device, lambda s: round_resident(s, allocate, call, source, target))
         return self.name
 
     def download(self, device: int, source: DeviceBuffer, target: Bytes) -> None:
-        """Copy from a device."""
-        self._on_slot(device, lambda slot: slot.copy_out(source, target))
+        """Copy from a device to host memory, page-locked or not."""
+        self._on_stream(device, lambda stream: stream.copy_out(source, target))
 
     def upload(self, device: int, source: Bytes, target: DeviceBuffer) -> None:
-        """Copy to a device."""
-        self._on_slot(device, lambda slot: slot.copy_in(source, target))
+        """Copy to a device from host memory, page-locked or not."""
+        self._on_stream(device, lambda stream: stream.copy_in(source, target))
 
     def arithmetics(self) -> Mapping[str, Round]:
         """The arithmetics that may be used, by their names in ``Execution-Backend``."""
@@ -216,10 +216,10 @@ class CupyBackend:
                 return pipeline
         raise LookupError(f"this service does not use device {device}")
 
-    def _on_slot(self, device: int, work: Callable[[PipelineSlot], None]) -> None:
+    def _on_stream(self, device: int, work: Callable[[Stream], None]) -> None:
         def run(pipeline: Pipeline) -> None:
-            with pipeline.slot() as slot:
-                work(slot)
+            with pipeline.slot() as slot, slot.queue() as stream:
+                work(stream)
 
         self._run(run, self._pipeline(device))
 
@@ -245,9 +245,8 @@ class CupyBackend:
 
 def _is_alive(device_round: DeviceRound) -> bool:
     """Whether the device can still round a few values."""
-    dtype = BY_NAME["float32"]
-    source = np.array([0.5, 1.5, -0.25, 7.0], dtype.numpy)
-    call = RoundCall.packed_output(Rounding.TIES_TO_EVEN, Layout.of(dtype, source.shape))
+    source = np.array([0.5, 1.5, -0.25, 7.0], np.float32)
+    call = RoundCall.packed(Rounding.TIES_TO_EVEN, "float32", source.shape)
     result = np.empty_like(source)
     try:
         device_round(call, source.view(np.uint8), result.view(np.uint8))
@@ -280,8 +279,7 @@ def _crossover(device_round: Round, host_round: Round, dtype: DType, memory: Byt
 
 
 def _seconds(round_: Round, dtype: DType, memory: Bytes) -> float:
-    layout = Layout.of(dtype, (memory.size // dtype.itemsize,))
-    call = RoundCall.packed_output(Rounding.TIES_TO_EVEN, layout)
+    call = RoundCall.packed(Rounding.TIES_TO_EVEN, dtype.name, (memory.size // dtype.itemsize,))
     best = np.inf
     for _ in range(TRIES):
         began = time.perf_counter()

@@ -83,23 +83,8 @@ class PipelineSlot:
             operand = self._device.allocate(source.size)
             result = self._device.allocate(target.size)
             stream.copy_in(source, operand)
-            _round_resident(stream, self._device.allocate, call, operand, result)
+            round_resident(stream, self._device.allocate, call, operand, result)
             stream.copy_out(result, target)
-
-    def copy_in(self, source: Bytes, target: DeviceBuffer) -> None:
-        """Copy from host memory, page-locked or not, to the device."""
-        with self.queue() as stream:
-            stream.copy_in(source, target)
-
-    def copy_out(self, source: DeviceBuffer, target: Bytes) -> None:
-        """Copy from the device to host memory, page-locked or not."""
-        with self.queue() as stream:
-            stream.copy_out(source, target)
-
-    def resident(self, call: RoundCall, source: DeviceBuffer, target: DeviceBuffer) -> None:
-        """Execute a call on tensors in the device's memory."""
-        with self.queue() as stream:
-            _round_resident(stream, self._device.allocate, call, source, target)
 
     @contextmanager
     def queue(self) -> Iterator[Stream]:
@@ -200,7 +185,7 @@ def _drained(stream: Stream) -> Iterator[None]:
         raise
 
 
-def _round_resident(
+def round_resident(
     stream: Stream, allocate: Allocate, call: RoundCall, source: DeviceBuffer, target: DeviceBuffer
 ) -> None:
     """Queue the rounding of ``source``, the input's bytes, into ``target``, the output's bytes.
@@ -212,7 +197,7 @@ def _round_resident(
         aligned = allocate(source.nbytes)
         stream.copy(source, aligned)
         result = aligned if call.is_in_place else allocate(target.nbytes)
-        _round_resident(stream, allocate, call, aligned, result)
+        round_resident(stream, allocate, call, aligned, result)
         stream.copy(result, target)
         # The temporary memory must not be allocated again before its use has ended.
         stream.wait()

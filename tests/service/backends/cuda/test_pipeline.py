@@ -26,6 +26,7 @@ from tensor_round_service.backends.cuda.pipeline import (
     Pipeline,
     cut,
     dims,
+    round_resident,
 )
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason=NO_COMPILER)
@@ -113,8 +114,8 @@ def test_a_tensor_on_the_device_is_rounded_where_it_is(pipeline: Pipeline) -> No
     for offset in (0, 4):
         memory, place = on_device(patterns.view(np.uint8), offset)
         call = flat_call("float32", "ties_to_even", patterns.size)
-        with pipeline.slot() as slot:
-            slot.resident(call, place, place)
+        with pipeline.slot() as slot, slot.queue() as stream:
+            round_resident(stream, pipeline.device.allocate, call, place, place)
         answer = memory[: patterns.nbytes].tobytes()
         assert answer == right.tobytes()
 
@@ -167,6 +168,6 @@ def assert_resident(pipeline: Pipeline, call: RoundCall, offset: int) -> None:
     content = payload(call)
     _, source = on_device(content, offset)
     result, target = on_device(np.zeros(call.output.byte_length, np.uint8), offset)
-    with pipeline.slot() as slot:
-        slot.resident(call, source, target)
+    with pipeline.slot() as slot, slot.queue() as stream:
+        round_resident(stream, pipeline.device.allocate, call, source, target)
     assert result.tobytes() == expected(call, content.tobytes())
