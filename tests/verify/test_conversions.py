@@ -211,20 +211,23 @@ PLANTED: dict[str, tuple[Any, str, Any, str]] = {
 }
 
 
+def cast_by(runtime: Any, source: Any, target: Any, rounding: Any = EVEN) -> conformance.Report:
+    asked: Any = {"dtypes": [source, target], "roundings": [rounding]}
+    return conformance.verify(runtime, operator="cast", **asked)
+
+
 @pytest.mark.parametrize("deviation", PLANTED)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_a_wrong_cast_is_named(deviation: str) -> None:
     kernel, source, target, rounding = PLANTED[deviation]
-    asked: Any = {"dtypes": [source, target.name], "roundings": [rounding]}
-    report = conformance.verify(kernel, operator="cast", **asked)
+    report = cast_by(kernel, source, target.name, rounding)
     assert not report.right
     assert names(report) - {()} == {(deviation,)}
 
 
 @pytest.mark.parametrize("target", [F16, BF16, E4M3, E5M2], ids=lambda dtype: dtype.name)
 def test_a_right_cast_passes(target: Any) -> None:
-    asked: Any = {"dtypes": ["float32", target.name], "roundings": [EVEN]}
-    report = conformance.verify(right, operator="cast", **asked)
+    report = cast_by(right, "float32", target.name)
     assert report.right, str(report)
     assert [verdict.name for verdict in report.verdicts] == [
         f"float32 to {target.name} ties_to_even",
@@ -239,27 +242,24 @@ def test_a_formula_of_float32s_bits_behind_a_narrowing() -> None:
         found: Array = odd(x.astype(np.float32), dtype)
         return found
 
-    asked: Any = {"dtypes": ["float64", "bfloat16"], "roundings": [EVEN]}
     expected = ("through float32", "half added to odd patterns alone")
     with np.errstate(all="ignore"):
-        assert names(conformance.verify(kernel, operator="cast", **asked)) == {expected}
+        assert names(cast_by(kernel, "float64", "bfloat16")) == {expected}
 
 
 def test_two_deviations_at_once() -> None:
     def kernel(x: Array, dtype: Any, saturate: bool) -> Array:
         return right(x.astype(BF16), dtype, True) + dtype.type(0)
 
-    asked: Any = {"dtypes": ["float32", "float8_e5m2"], "roundings": [EVEN]}
-    report = conformance.verify(kernel, operator="cast", **asked)
-    assert ("through bfloat16", "saturates", "zero's sign lost") in names(report)
+    expected = ("through bfloat16", "saturates", "zero's sign lost")
+    assert expected in names(cast_by(kernel, "float32", "float8_e5m2"))
 
 
 def test_unexplained_verdict_says_so() -> None:
     def kernel(x: Array, dtype: Any) -> Array:
         return np.where(x == 3.5, dtype.type(1), x.astype(dtype))
 
-    asked: Any = {"dtypes": ["float32", "float16"], "roundings": [EVEN]}
-    (verdict,) = conformance.verify(kernel, operator="cast", **asked).verdicts
+    (verdict,) = cast_by(kernel, "float32", "float16").verdicts
     assert verdict.wrong == 1
     assert "no named model explains it" in str(verdict)
     assert str(verdict.classes[0].first[0]) == (
@@ -285,8 +285,7 @@ def test_a_program(tmp_path: Path, rounding: str) -> None:
     (tmp_path / "kernel.py").write_text(PROGRAM.replace("ROUNDING", rounding))
     words = "{source} {target} {rounding} {saturate}"
     runtime = f"cmd:{sys.executable} {tmp_path / 'kernel.py'} {words}"
-    asked: Any = {"dtypes": ["float32", "float8_e4m3fn"], "roundings": ["ties_to_away"]}
-    report = conformance.verify(runtime, operator="cast", **asked)
+    report = cast_by(runtime, "float32", "float8_e4m3fn", AWAY)
     assert names(report) == ({()} if rounding == "rounding" else {("truncation",)})
 
 
@@ -313,8 +312,7 @@ def test_an_operator_that_there_is_not() -> None:
 
 
 def test_a_report_is_its_own_baseline() -> None:
-    asked: Any = {"dtypes": ["float64", "bfloat16"], "roundings": [EVEN]}
-    report = conformance.verify("numpy", operator="cast", **asked)
+    report = cast_by("numpy", "float64", "bfloat16")
     # ml_dtypes converts float64 by way of float32.
     assert names(report) == {("through float32",)}
     assert report.as_data()["operator"] == "cast"

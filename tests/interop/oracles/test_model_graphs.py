@@ -183,43 +183,42 @@ def test_the_page_shows_the_printed_tables(tmp_path: Path) -> None:
     assert versions.sub("", done.stdout) == versions.sub("", shown)
 
 
-def test_functions_of_a_model_are_looked_into(tmp_path: Path) -> None:
-    path = saved(
+ONNX = ["onnxruntime", "onnx-reference"]
+#: The text of a model, its inputs as in a file, runtimes; the elements that each verdict is of.
+RIGHT: dict[str, tuple[str, dict[str, Any], list[str], list[int]]] = {
+    "of-a-function": (
         """<ir_version: 10, opset_import: ["": 22, "local": 1]>
         g (float[N] x) => (float[N] y) { y = local.twice (x) }
         <domain: "local", opset_import: ["": 22]>
         twice (a) => (c) { b = Add (a, a) c = Round (b) }""",
-        tmp_path,
-    )
-    (row,) = verify_model(path, X, ["onnxruntime"]).verdicts
-    assert (row.right, row.verdict.tried) == (True, X.size)
-
-
-def test_an_input_of_bfloat16_in_a_file(tmp_path: Path) -> None:
-    path = saved(
+        *({"x": X}, ONNX[:1], [7]),
+    ),
+    "input-of-bfloat16": (
         """<ir_version: 10, opset_import: ["": 22]>
         g (bfloat16[N] x) => (float[N] y) { y = Cast <to = 1> (x) r = Round (y) }""",
-        tmp_path,
-    )
-    np.savez(tmp_path / "x.npz", x=X.astype(ml_dtypes.bfloat16))
-    runtimes = ["onnxruntime", "onnx-reference", "openvino"]
-    report = verify_model(path, tmp_path / "x.npz", runtimes)
-    assert [row.verdict.tried for row in report.verdicts] == [7, 7, 7]
-    assert report.right
-
-
-def test_a_quantization_by_axis(tmp_path: Path) -> None:
-    path = saved(
+        *({"x": X.astype(ml_dtypes.bfloat16)}, [*ONNX, "openvino"], [7] * 3),
+    ),
+    "by-axis": (
         """<ir_version: 10, opset_import: ["": 22]>
         g (float[N, 2] x, float[2] s, int8[2] z) => (int8[N, 2] q, float[N, 2] d)
         { q = QuantizeLinear <axis = 1> (x, s, z) d = DequantizeLinear <axis = 1> (q, s, z) }""",
-        tmp_path,
-    )
-    x = np.arange(-40, 40, dtype=np.float32).reshape(40, 2) / 8
-    inputs = {"x": x, "s": np.float32([0.25, 0.1]), "z": np.int8([1, -3])}
-    report = verify_model(path, inputs, ["onnxruntime", "onnx-reference"])
+        {
+            "x": np.arange(-40, 40, dtype=np.float32).reshape(40, 2) / 8,
+            **{"s": np.float32([0.25, 0.1]), "z": np.int8([1, -3])},
+        },
+        *(ONNX, [80] * 4),
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "inputs", "runtimes", "tried"), RIGHT.values(), ids=RIGHT)
+def test_every_node_is_right(
+    tmp_path: Path, text: str, inputs: dict[str, Any], runtimes: list[str], tried: list[int]
+) -> None:
+    np.savez(tmp_path / "x.npz", **inputs)
+    report = verify_model(saved(text, tmp_path), tmp_path / "x.npz", runtimes)
     assert report.right
-    assert [row.verdict.tried for row in report.verdicts] == [80] * 4
+    assert [row.verdict.tried for row in report.verdicts] == tried
 
 
 BAD: dict[str, tuple[Any, list[str], str]] = {

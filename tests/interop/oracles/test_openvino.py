@@ -139,7 +139,7 @@ def test_openvino_s_own_evaluation_takes_none_of_the_types_that_are_refused(
     node = folded(constant, "half_to_even")
     assert node.get_type_name() == "Round", "it was folded"
     (layer,) = layers([2], element_type, "half_to_even", tmp_path)
-    with pytest.raises(tr.InvalidDescriptor, match="evaluation of Round does not take it either"):
+    with pytest.raises(tr.InvalidDescriptor, match="evaluation of Round rejects it too"):
         tr.from_openvino(layer)
 
 

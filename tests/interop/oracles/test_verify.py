@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -90,26 +89,13 @@ LACKING = {
 }
 
 
-@pytest.fixture(scope="module")
-def report() -> Callable[[str], Report]:
-    found: dict[str, Report] = {}
-
-    def of(runtime: str) -> Report:
-        if runtime not in found:
-            found[runtime] = verify(runtime, nans="bits")
-        return found[runtime]
-
-    return of
-
-
 @pytest.mark.parametrize("runtime", FAULTS)
-def test_every_fault_is_explained_by_the_models_it_is_known_by(
-    runtime: str, report: Callable[[str], Report]
-) -> None:
-    known = FAULTS[runtime]
-    verdicts = report(runtime).verdicts
-    assert verdicts
-    for verdict in verdicts:
+def test_every_fault_is_explained_by_the_models_it_is_known_by(runtime: str) -> None:
+    known, report = FAULTS[runtime], verify(runtime, nans="bits")
+    assert report.verdicts
+    assert {row.dtype for row in report.lacking} == LACKING.get(runtime, set())
+    assert all(row.why and "\n" not in row.why for row in report.lacking)
+    for verdict in report.verdicts:
         keys = (verdict.pair, (verdict.dtype, ""), ("", ""))
         expected = next(known[key] for key in keys if key in known)
         assert verdict.explanation.complete, str(verdict)
@@ -118,14 +104,6 @@ def test_every_fault_is_explained_by_the_models_it_is_known_by(
         assert bool(verdict.wrong) == bool(names)
         # Nothing is wrong with lengths, places in memory, strides, dimensions or repeated calls.
         assert verdict.calls == (), str(verdict)
-
-
-@pytest.mark.parametrize("runtime", FAULTS)
-def test_report_names_the_dtypes_a_runtime_lacks(
-    runtime: str, report: Callable[[str], Report]
-) -> None:
-    assert {row.dtype for row in report(runtime).lacking} == LACKING.get(runtime, set())
-    assert all(row.why and "\n" not in row.why for row in report(runtime).lacking)
 
 
 def test_openvinos_fault_in_numbers(request: pytest.FixtureRequest) -> None:
