@@ -82,7 +82,7 @@ collected: $(VENV)/.test
 # found, the long files are not the last.
 # Processes are started by the hundred, so bytecode is kept, also where it commonly is not.
 FOUR := --numprocesses 4 --dist loadfile --no-loadscope-reorder
-test: $(VENV)/.test ## Run the test suite, or the part that ARGS selects (--durations=60: the slowest tests)
+test: $(VENV)/.test ## Run the test suite, or the part that ARGS selects (--account: what each test costs)
 	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest $(or $(ARGS),$(FOUR) -m "not slow")
 	@$(if $(ARGS),,$(MAKE) --no-print-directory kernels)
 
