@@ -77,14 +77,11 @@ def test_the_page_has_these_codes() -> None:
 @both
 @pytest.mark.parametrize("name", RIGHT)
 @pytest.mark.usefixtures("folder")
-def test_0_when_done_and_1_without_the_service(name: str, report: tuple[str, ...]) -> None:
+def test_0_when_done_1_without_the_service_and_2_for_an_option_that_it_has_not(
+    name: str, report: tuple[str, ...]
+) -> None:
     assert code(*RIGHT[name], *report) == (1 if name in ASKING else 0)
-
-
-@pytest.mark.parametrize("name", RIGHT)
-@pytest.mark.usefixtures("folder")
-def test_2_for_an_option_that_it_has_not(name: str) -> None:
-    assert code(*RIGHT[name], "--loud") == 2
+    assert code(*RIGHT[name], *report, "--loud") == 2
 
 
 @both

@@ -101,27 +101,17 @@ def test_wrong_usage_is_exit_code_2(
     assert why in _words(shown)
     assert "Traceback" not in shown
     assert "Value error" not in shown
+    as_json = command(*arguments, "--json", url="http://127.0.0.1:9")
+    if arguments:
+        assert (as_json.returncode, as_json.stdout) == (2, b"")
+        error = json.loads(as_json.stderr)["error"]
+        assert error["kind"] == "UsageError"
+        assert why in error["detail"]
 
 
 def _words(shown: str) -> str:
     """The text without the frame that is drawn around it."""
     return " ".join(word for word in shown.split() if word not in ("\u2502", "|"))
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["unknown-command", "no-target", "no-npy", "wrong-operator", "wrong-url", "no-descriptor"],
-)
-def test_wrong_usage_is_json_too(
-    odd_files: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    monkeypatch.chdir(odd_files)
-    why, arguments = WRONG[name]
-    done = command(*arguments, "--json", url="http://127.0.0.1:9")
-    assert (done.returncode, done.stdout) == (2, b"")
-    error = json.loads(done.stderr)["error"]
-    assert error["kind"] == "UsageError"
-    assert why in error["detail"]
 
 
 def test_version() -> None:

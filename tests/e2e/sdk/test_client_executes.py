@@ -9,20 +9,15 @@ import numpy as np
 import pytest
 
 import tensor_round as tr
-from support.cases.array_cases import bits
-from support.cases.backend_calls import expected
 from support.cases.dialect import Document
 from support.cases.executions import (
     DOCUMENTS,
     STRIDED,
-    call_of,
     ieee754,
-    payload_of,
 )
 from support.clients import AnyClient
 from support.http.native_form import post
 from support.services.server import Service
-from tensor_round.contract.host_memory import strided_view
 
 MODEL = tr.DirectMLDescriptor(
     feature_level="3_0",
@@ -77,23 +72,6 @@ def test_directml_s_length_may_be_that_before_it_is_rounded_up(
         result = client.execute(halves, payload)
     assert result.layout.byte_length == result.data.nbytes == 8
     assert np.frombuffer(result.data, np.float16).tolist() == [2, -0.0, 2, 0]
-
-
-@pytest.mark.parametrize("digest", [False, True])
-@pytest.mark.parametrize("document", DOCUMENTS.values(), ids=DOCUMENTS)
-def test_arrays_of_any_strides_and_byte_order(
-    kind: type[AnyClient], service: Service, document: Document, digest: bool
-) -> None:
-    call = call_of(document)
-    payload = payload_of(call)
-    x = strided_view(np.frombuffer(payload, np.uint8), call.input)
-    right = expected(call, payload)
-    swapped = x.astype(x.dtype.newbyteorder(">")) if x.dtype.kind in "fi" else x.copy()
-    with kind(service.url, digest=digest) as client:
-        for array in (x, x.copy(order="F"), swapped):
-            before = bits(array)
-            assert bytes(client.execute(document, array).data) == right
-            assert np.array_equal(bits(array), before)
 
 
 def test_the_service_s_refusal_leaves_out_as_it_was(client: AnyClient, service: Service) -> None:

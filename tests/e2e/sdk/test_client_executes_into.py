@@ -1,9 +1,9 @@
-"""Outputs of descriptors in the caller's memory: bytes, arrays, the input's own; and in tiles."""
+"""Inputs and outputs in the caller's memory: bytes, arrays, one for both, whole and in tiles."""
 
 from __future__ import annotations
 
 import mmap
-from functools import partial
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -26,13 +26,61 @@ from support.clients import AnyClient
 from support.services.server import Service
 from tensor_round.contract.host_memory import strided_view
 
+#: What lies as densely as its elements, and goes in tiles.
+DENSE: dict[str, Document] = {
+    "packed": ieee754("float64", [3, 4, 5]),
+    "channels-last both": ieee754(
+        "float16", [2, 3, 4, 5], strides=[60, 1, 15, 3], output={"strides": [60, 1, 15, 3]}
+    ),
+    "padded both": ieee754("float32", [61], byte_length=300, output={"byte_length": 260}),
+    "odd-halves": {
+        **STRIDED,
+        "feature_level": "2_1",
+        "desc": {
+            side: {"DataType": "FLOAT16", "Sizes": [1, 1, 3, 67]}
+            for side in ("InputTensor", "OutputTensor")
+        },
+    },
+    "many doubles": {**EXAMPLES["onnx"], "input": {"elem_type": "DOUBLE", "shape": [5, 13]}},
+    "many bfloat16s": {**EXAMPLES["openvino"], "input": {"element_type": "bf16", "shape": [301]}},
+}
+each_document = pytest.mark.parametrize(
+    "document", [*DOCUMENTS.values(), *DENSE.values()], ids=[*DOCUMENTS, *DENSE]
+)
+#: Where a client asks, and how.
+PLACES: dict[str, dict[str, Any]] = {
+    "local": {},
+    "whole": {},
+    "verified": {"digest": True},
+    "tiles": {"tile_bytes": 64},
+    "verified tiles": {"tile_bytes": 64, "digest": True},
+}
 
-def noted(done: list[int], count: int, total: int) -> None:
-    assert count <= total
-    done.append(count)
+
+@pytest.fixture(params=PLACES)
+def client(
+    request: pytest.FixtureRequest, kind: type[AnyClient], service: Service
+) -> Iterator[AnyClient]:
+    url = "local:" if request.param == "local" else service.url
+    with kind(url, **PLACES[request.param]) as made:
+        yield made
 
 
-@pytest.mark.parametrize("document", DOCUMENTS.values(), ids=DOCUMENTS)
+@each_document
+def test_data_as_bytes_or_as_an_array_of_any_order(client: AnyClient, document: Document) -> None:
+    call = call_of(document)
+    payload = payload_of(call)
+    right = expected(call, payload)
+    x = strided_view(np.frombuffer(payload, np.uint8), call.input)
+    swapped = x.astype(x.dtype.newbyteorder(">")) if x.dtype.kind in "fi" else x.copy()
+    assert bytes(client.execute(document, payload).data) == right
+    for array in (x, x.copy(order="F"), swapped):
+        before = bits(array)
+        assert bytes(client.execute(document, array).data) == right
+        assert np.array_equal(bits(array), before)
+
+
+@each_document
 def test_out_as_bytes_is_filled_whole(client: AnyClient, document: Document) -> None:
     call = call_of(document)
     payload = payload_of(call)
@@ -47,7 +95,7 @@ def test_out_as_bytes_is_filled_whole(client: AnyClient, document: Document) -> 
         assert np.shares_memory(result.numpy(), memory) or not call.output.element_count
 
 
-@pytest.mark.parametrize("document", DOCUMENTS.values(), ids=DOCUMENTS)
+@each_document
 def test_out_as_an_array_gets_its_elements_and_no_more(
     client: AnyClient, document: Document
 ) -> None:
@@ -67,8 +115,21 @@ def test_out_as_an_array_gets_its_elements_and_no_more(
     assert set(memory[memory != 0]) <= {0xAA}
 
 
+@pytest.mark.parametrize("document", [*DENSE.values(), STRIDED], ids=[*DENSE, "strided"])
+def test_progress_tells_of_tiles(
+    kind: type[AnyClient], service: Service, document: Document
+) -> None:
+    """A tensor that is not dense goes whole."""
+    told: list[tuple[int, int]] = []
+    call = call_of(document)
+    with kind(service.url, tile_bytes=64) as asking:
+        asking.execute(document, payload_of(call), progress=lambda *seen: told.append(seen))
+    assert {total for _, total in told} == {told[-1][0]}
+    assert told[-1][0] == (40 if document is STRIDED else call.input.element_bytes)
+    assert (len(told) == 2) is (document is STRIDED)
+
+
 IN_PLACE: dict[str, Document] = {
-    "packed": ieee754("float32", [5, 7]),
     "fortran": ieee754("float16", [5, 7], strides=[1, 5], output={"strides": [1, 5]}),
     "gaps": ieee754("float64", [3, 2], strides=[5, 2], output={"strides": [5, 2]}),
     "padded": ieee754("float16", [3], byte_length=9, output={"byte_length": 9}),
@@ -82,30 +143,29 @@ IN_PLACE: dict[str, Document] = {
 }
 
 
-@pytest.mark.parametrize("digest", [False, True])
-@pytest.mark.parametrize("document", IN_PLACE.values(), ids=IN_PLACE)
-def test_in_place(
-    kind: type[AnyClient], service: Service, document: Document, digest: bool
-) -> None:
+ALIKE = {name: some for name, some in (IN_PLACE | DENSE).items() if call_of(some).is_in_place}
+
+
+@pytest.mark.parametrize("document", ALIKE.values(), ids=ALIKE)
+def test_in_place(client: AnyClient, document: Document) -> None:
     call = call_of(document)
     payload = payload_of(call)
     right = expected(call, payload)
-    with kind(service.url, digest=digest) as client:
-        whole = bytearray(payload)
-        result = client.execute(document, whole, out=whole)
-        assert bytes(whole) == bytes(result.data) == right
-        memory = np.frombuffer(payload, np.uint8).copy()
-        x = strided_view(memory, call.input)
-        result = client.execute(document, x, out=x)
-        assert result.numpy() is x
-        assert bytes(result.data) == right
-        # What lies between the elements is not the tensor's.
-        seen = strided_view(np.frombuffer(right, np.uint8), call.output)
-        assert np.array_equal(bits(x), bits(seen))
-        strided_view(memory, call.input).view(f"<u{x.itemsize}")[...] = bits(
-            strided_view(np.frombuffer(payload, np.uint8), call.input)
-        )
-        assert memory.tobytes() == payload
+    whole = bytearray(payload)
+    result = client.execute(document, whole, out=whole)
+    assert bytes(whole) == bytes(result.data) == right
+    memory = np.frombuffer(payload, np.uint8).copy()
+    x = strided_view(memory, call.input)
+    result = client.execute(document, x, out=x)
+    assert result.numpy() is x
+    assert bytes(result.data) == right
+    # What lies between the elements is not the tensor's.
+    seen = strided_view(np.frombuffer(right, np.uint8), call.output)
+    assert np.array_equal(bits(x), bits(seen))
+    strided_view(memory, call.input).view(f"<u{x.itemsize}")[...] = bits(
+        strided_view(np.frombuffer(payload, np.uint8), call.input)
+    )
+    assert memory.tobytes() == payload
 
 
 def packed(count: int) -> Document:
@@ -146,53 +206,3 @@ def test_any_other_overlap_is_refused_and_changes_nothing(
     with pytest.raises(tr.InvalidArgument, match="overlaps the input"):
         client.execute(document, data, out=out)
     assert memory.tobytes() == before
-
-
-DENSE: dict[str, Document] = {
-    "packed": ieee754("float64", [3, 4, 5]),
-    "channels-last": ieee754(
-        "float16", [2, 3, 4, 5], strides=[60, 1, 15, 3], output={"strides": [60, 1, 15, 3]}
-    ),
-    "padded": ieee754("float32", [61], byte_length=300, output={"byte_length": 260}),
-    "odd-halves": {
-        **STRIDED,
-        "feature_level": "2_1",
-        "desc": {
-            side: {"DataType": "FLOAT16", "Sizes": [1, 1, 3, 67]}
-            for side in ("InputTensor", "OutputTensor")
-        },
-    },
-    "onnx": {**EXAMPLES["onnx"], "input": {"elem_type": "DOUBLE", "shape": [5, 13]}},
-    "openvino": {**EXAMPLES["openvino"], "input": {"element_type": "bf16", "shape": [301]}},
-}
-
-
-@pytest.mark.parametrize("digest", [False, True])
-@pytest.mark.parametrize("document", DENSE.values(), ids=DENSE)
-def test_tiles_make_the_same_bytes(
-    kind: type[AnyClient], service: Service, document: Document, digest: bool
-) -> None:
-    call = call_of(document)
-    payload = payload_of(call)
-    right = expected(call, payload)
-    x = strided_view(np.frombuffer(payload, np.uint8), call.input)
-    with kind(service.url, tile_bytes=64, digest=digest) as client:
-        for data in (payload, x, x.copy(order="F")):
-            done: list[int] = []
-            assert bytes(client.execute(document, data).data) == right
-            out = bytearray(b"\xaa" * call.output.byte_length)
-            client.execute(document, data, out=out, progress=partial(noted, done))
-            assert bytes(out) == right
-            assert len(done) > 2
-            assert done[-1] == call.input.element_bytes
-            held = np.zeros(call.output.shape, call.output.dtype.numpy)
-            assert bytes(client.execute(document, data, out=held).data) == right
-        if call.input.byte_length == call.output.byte_length:
-            inside = x.copy(order="K")
-            assert bytes(client.execute(document, inside, out=inside).data) == right
-
-
-def test_progress_of_a_tensor_that_goes_whole(client: AnyClient) -> None:
-    done: list[int] = []
-    client.execute(STRIDED, bytes(40), progress=partial(noted, done))
-    assert done == [0, 40]

@@ -6,12 +6,13 @@ import json
 import signal
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from support.http.grpc_client import Client, connected, framed, infer_request, made, tensor_of
 from support.http.inference_form import EVEN, OF_X, X, document
 from support.keys import needing
-from support.services.server import Service
+from support.services.server import Service, until
 from support.services.tls import CA, CLIENT, TlsService, caller_context
 from tensor_round_service.grpc.health import NAME as HEALTH
 
@@ -45,30 +46,24 @@ def test_ids_and_traces(service: Service, client: Client) -> None:
 
 
 def test_calls_bytes_and_phases_are_counted(service: Service, client: Client) -> None:
-    def grown(name: str, before: dict[str, float]) -> dict[str, float]:
-        after = counted(service, f"tensor_round_{name}").items()
-        return {key: more for key, value in after if (more := value - before.get(key, 0))}
+    def counts() -> list[float]:
+        return [
+            service.metric("received_bytes_total", route=INFER),
+            service.metric("sent_bytes_total", route=INFER),
+            service.metric("phase_seconds_count"),
+            service.metric("requests_total", route=INFER, status="200", dialect="ieee754"),
+            service.metric("requests_total", route=INFER, status="400"),
+            service.metric("requests_total", route="other", status="501"),
+        ]
 
-    names = "requests_total", "received_bytes_total", "sent_bytes_total", "phase_seconds_count"
-    before = [counted(service, f"tensor_round_{name}") for name in names]
+    before = counts()
     answer = client.call("ModelInfer", REQUEST)
-    _, received, sent, phases = map(grown, names, before)
-    assert received[f'{{route="{INFER}"}}'] == X.nbytes
-    assert sent[f'{{route="{INFER}"}}'] == len(answer.content)
-    assert sorted(phases.values()) == [1, 1, 1, 1]
+    between = counts()
+    assert np.subtract(between, before).tolist() == [X.nbytes, len(answer.content), 4, 1, 0, 0]
     assert client.call("ModelInfer", b"\xff").status == 3
     assert client.call("/no.Service/Method", b"").status == 12
-    requests = grown(names[0], before[0])
-    assert any(f'route="{INFER}",status="200"' in each and "ieee754" in each for each in requests)
-    assert any(f'route="{INFER}",status="400"' in each for each in requests)
-    assert any('route="other",status="501"' in each for each in requests)
-
-
-def counted(service: Service, name: str = "tensor_round_requests_total") -> dict[str, float]:
-    """The values of a metric, by their labels."""
-    text = service.get("/metrics").content.decode()
-    rows = (line.removeprefix(name) for line in text.splitlines() if line.startswith(f"{name}{{"))
-    return {labels: float(count) for labels, _, count in (row.rpartition(" ") for row in rows)}
+    received = len(framed(b"\xff"))
+    assert np.subtract(counts(), between).tolist() == [received, 0, 0, 0, 1, 1]
 
 
 def test_unfinished_calls_end_at_the_drain_timeout() -> None:
@@ -128,7 +123,10 @@ def test_calls_under_way_end_after_sigterm() -> None:
 
 @pytest.mark.parametrize("is_reset", [True, False])
 def test_call_that_its_caller_leaves_counts_as_499(service: Service, is_reset: bool) -> None:
-    before = counted(service)
+    def left() -> float:
+        return service.metric("requests_total", route=INFER, status="499")
+
+    before = left()
     with connected(service) as client:
         stream = client.begin("ModelInfer")
         client.send(stream, framed(REQUEST)[:-1])
@@ -137,9 +135,4 @@ def test_call_that_its_caller_leaves_counts_as_499(service: Service, is_reset: b
             client.state.reset_stream(stream)
             client.flush()
             client.call("ServerLive", b"")
-    with connected(service) as client:
-        while True:
-            assert client.call("ServerLive", b"").status == 0
-            new = counted(service).items() - before.items()
-            if any(f'route="{INFER}",status="499"' in labels for labels, _ in new):
-                break
+    until(lambda: left() == before + 1)
