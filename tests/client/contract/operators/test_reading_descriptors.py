@@ -78,10 +78,8 @@ def test_the_page_shows_the_examples_and_names_their_optional_fields() -> None:
 # document, the message's end
 NO_DIALECT: dict[str, tuple[Any, str]] = {
     "none": ({}, "is required: one of "),
-    "null": ({"dialect": None}, "got null"),
     "unknown": ({"dialect": "torch"}, 'got "torch"'),
     "upper case": ({"dialect": "ONNX"}, 'got "ONNX"; did you mean onnx?'),
-    "number": ({"dialect": 1}, "got 1"),
     "list": ({"dialect": ["onnx"]}, "got an array"),
 }
 
@@ -200,8 +198,6 @@ def test_the_catalog_is_json_of_every_version() -> None:
         list(range(11, 22)),
         list(range(22, 29)),
     ]
-    levels = [version["name"] for version in described["directml"]["versions"]]
-    assert (levels[:2], levels[-1], len(levels)) == (["2_1", "3_0"], "6_4", 13)
 
 
 def test_every_version_in_the_catalog_is_accepted_by_its_field() -> None:
