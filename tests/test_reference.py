@@ -1,6 +1,6 @@
 """The reference itself, held against exact rational numbers.
 
-The examples of the specifications are in ``tests/client/contract/operators/test_dialects.py``.
+The examples of the specifications are in ``tests/e2e/rounding/test_every_way.py``.
 """
 
 from __future__ import annotations

@@ -32,13 +32,12 @@ WORDS: dict[str, tuple[str, ...]] = {
 #: The examples of the published contract, word for word.
 EXAMPLES: dict[str, Document] = {name: cases.example for name, cases in CASES.items()}
 
-#: The examples and tables of the operators' specifications, and each dtype that they are for.
+#: The examples and tables of the operators' specifications.
 NUMBERS: dict[str, Example] = {
     f"{dialect}, {name}": example
     for dialect, cases in CASES.items()
     for name, example in cases.examples.items()
 }
-NUMBERED = [(name, dtype) for name, example in NUMBERS.items() for dtype in example.dtypes]
 
 
 def paths(document: Document, *above: str) -> Iterator[str]:

@@ -8,7 +8,6 @@ from itertools import product
 import numpy as np
 import pytest
 
-from tensor_round.contract.dtypes import BY_NAME
 from tensor_round_verify import (
     FLOATS,
     INTEGER_WIDTHS,
@@ -111,16 +110,6 @@ def test_wide_patterns_too_mixed_or_of_one_binade(dtype: str, rounding: str) -> 
 def test_integers_are_integers(dtype: str) -> None:
     bits = samples(dtype, random_count=100)
     assert set(classify(bits, dtype, bits).tolist()) == {PatternClass.OTHER_INTEGER}
-
-
-@pytest.mark.parametrize("dtype", FLOATS)
-def test_patterns_of_one_binade_have_the_classes_that_each_has_alone(dtype: str) -> None:
-    one = FLOATS[dtype].bias << FLOATS[dtype].fraction_bits
-    bits = np.arange(one, one + 3, dtype=BY_NAME[dtype].bits)
-    expected = [class_of(pattern, dtype, "toward_zero") for pattern in bits.tolist()]
-    np.testing.assert_array_equal(
-        classify(bits, dtype, rounded(bits, dtype, "toward_zero")), expected
-    )
 
 
 def test_classes_are_numbered_in_their_order() -> None:

@@ -16,21 +16,18 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-import numpy as np
 import pytest
 
 import tensor_round as tr
 from support.cases import descriptors
-from support.cases.descriptors import CASES, NUMBERED, NUMBERS, faults, resolved, varied
+from support.cases.descriptors import CASES, faults, resolved, varied
 from support.cases.dialect import Broken, Changes, DialectCases, Whole
-from support.cases.every import every
 from tensor_round.contract.operators import registry
 from tensor_round.contract.operators.model import OneOf
 from tensor_round.contract.operators.operator import as_operator
 from tensor_round.contract.operators.registry import DIALECTS, operator_of
 from tensor_round.contract.operators.text import SPELLINGS, operator_from_text
 from tensor_round.contract.rounding import Rounding
-from tensor_round_verify.reference import bits_type, rounded
 
 each_dialect = pytest.mark.parametrize("dialect", CASES)
 
@@ -230,18 +227,6 @@ def test_unknown_word_lists_the_accepted_ones() -> None:
     assert told_of("onx") == f'got "onx"; did you mean onnx? Accepted: {accepted}'
     assert told_of("") == f'got ""; accepted: {accepted}'
     assert len(told_of("x" * 10_000)) < 300
-
-
-def test_each_specification_s_numbers_are_those_of_its_direction() -> None:
-    def check(case: tuple[str, str]) -> None:
-        name, dtype = case
-        source, result = NUMBERS[name].arrays(dtype)
-        call = NUMBERS[name].operator.prepare(dtype, (1, 1, 1, source.size)).call
-        bits = bits_type(dtype)
-        got = rounded(source.view(bits), dtype, call.rounding.value)
-        assert np.array_equal(got, result.view(bits))
-
-    every(check, NUMBERED)
 
 
 @each_dialect
