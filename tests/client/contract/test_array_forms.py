@@ -48,14 +48,6 @@ class StandardNamespace:
     asarray = StandardArray
 
 
-class OnTheGpu:
-    def __dlpack__(self) -> Any:
-        raise AssertionError("must not be exported")
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return 2, 0
-
-
 KINDS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
     "ndarray": (VALUES, lambda y: y),
     "numpy-scalar": (np.float32(2.5), lambda y: np.asarray(y)),
@@ -130,7 +122,6 @@ NO_ARRAYS: dict[str, tuple[Any, str]] = {
     "by-__array__": (Exporter(VALUES, "__array__"), r"not an array of numbers: pass numpy.asarray"),
     "none": (None, "^x is a NoneType, not an array of numbers$"),
     "text": ("0.5", "^x is a str, not an array of numbers$"),
-    "on-a-gpu": (OnTheGpu(), "not in main memory"),
     "broken-interface": (
         Exporter(type("I", (), {"__array_interface__": {"shape": "?"}}), "__array_interface__"),
         "cannot be read",

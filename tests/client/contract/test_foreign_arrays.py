@@ -38,17 +38,11 @@ class DataFrame(Series):
         self.dtypes = [self.values.dtype] * len(columns)
 
 
-class PolarsSeries:
+class PolarsSeries(Series):
     def __init__(self, name: str, values: Any, *, nulls: int = 0, is_numeric: bool = True) -> None:
-        self.name, self.values, self.nulls = name, np.asarray(values), nulls
-        self.dtype = SimpleNamespace(is_numeric=lambda: is_numeric)
-        self.shape = self.values.shape
-
-    def null_count(self) -> int:
-        return self.nulls
-
-    def to_numpy(self) -> Any:
-        return self.values.copy()
+        dtype = SimpleNamespace(is_numeric=lambda: is_numeric)
+        super().__init__(values, name=name, dtype=dtype)
+        self.null_count = lambda: nulls
 
 
 class DataArray:
