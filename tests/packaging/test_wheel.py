@@ -70,11 +70,6 @@ def test_verification_needs_no_extra(environment: Environment) -> None:
     assert done.stdout == "True ties_to_even\n", done.stderr
 
 
-def test_the_engine_works_without_a_web_framework(environment: Environment) -> None:
-    done = environment.python("import tensor_round_service.engine.engine")
-    assert done.returncode == 0, done.stderr
-
-
 def test_rounding_needs_no_server(environment: Environment) -> None:
     done = environment.python(
         "import numpy as np, tensor_round as tr\n"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from support.devices.host_kernels import round_run
+from support.devices import host_kernels
 from tensor_round.contract.call import RoundCall
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.layout import Layout
@@ -162,13 +162,13 @@ def cuda_text() -> Iterator[RoundBits]:
 
     def run(dtype: str, rounding: str, patterns: Bits) -> Bits:
         results = np.empty_like(patterns)
-        round_run(
+        host_kernels.run(
             ROUND_KERNELS[BY_NAME[dtype], Rounding(rounding)],
             patterns.ctypes.data,
             patterns.nbytes,
             results.ctypes.data,
             run_size(patterns.nbytes),
-            flushed=dtype != "float64",
+            dtype != "float64",
         )
         return results
 

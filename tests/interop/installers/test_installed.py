@@ -109,18 +109,6 @@ def test_the_command_line_rounds_a_file(cli: Environment, service: Service, tmp_
     assert np.array_equal(np.load(target), EVEN)
 
 
-def test_verification_judges_a_function_of_numpy(plain: Environment) -> None:
-    done = plain.python(
-        "import numpy as np\n"
-        "from tensor_round import conformance\n"
-        "for each in (np.rint, np.floor):\n"
-        "    report = conformance.verify(each, dtypes=['float16'], nans='any',"
-        " roundings=['ties_to_even'])\n"
-        "    print(report.right)"
-    )
-    assert done.stdout.split() == ["True", "False"], done.stderr
-
-
 @pytest.mark.parametrize("command", ["tensor-round", "tensor-round-service"])
 def test_one_command_does_not_bring_the_other(
     command: str, cli: Environment, service_alone: Environment

@@ -207,13 +207,8 @@ class HostStream:
         self._device.launched.add((dtype, rounding))
         self._queue(
             "round",
-            lambda: host_kernels.round_run(
-                kernel,
-                source.address,
-                source.nbytes,
-                target.address,
-                size,
-                flushed=dtype.itemsize < 8,
+            lambda: host_kernels.run(
+                kernel, source.address, source.nbytes, target.address, size, dtype.itemsize < 8
             ),
         )
 
@@ -230,7 +225,7 @@ class HostStream:
         kernel, rank = STRIDED_COPY_KERNELS[itemsize], dims.nbytes // 24
         self._queue(
             "copy_strided",
-            lambda: host_kernels.copy_strided(
+            lambda: host_kernels.run(
                 kernel, source.address, dims.address, rank, first, target.address, count
             ),
         )

@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -76,7 +75,7 @@ static __attribute__((noinline)) void loop(
 }}
 }}
 extern "C" void {name}(const unsigned char* x, long long bytes, unsigned char* y, long long size,
-                       int flushed) {{
+                       long long flushed) {{
   const unsigned long long mode = get_mode();
   if (flushed) set_mode(mode | FLUSH);
   in_{name}::loop(x, bytes, y, size);
@@ -85,8 +84,8 @@ extern "C" void {name}(const unsigned char* x, long long bytes, unsigned char* y
 """
 
 _SPREAD = """
-extern "C" void {name}(const unsigned char* x, const long long* dims, int rank, long long first,
-                       unsigned char* y, long long size) {{
+extern "C" void {name}(const unsigned char* x, const long long* dims, long long rank,
+                       long long first, unsigned char* y, long long size) {{
   for (ptrdiff_t i = 0; i < size; ++i) {{ {operation} }}
 }}
 """
@@ -147,34 +146,6 @@ def doubled(value: float, *, flushed: bool) -> float:
     return result
 
 
-def function(kernel: KernelSource) -> Callable[..., object]:
-    """The kernel as a function of addresses and numbers; it lets the interpreter go meanwhile."""
-    found: Callable[..., object] = getattr(library(), kernel.name)
-    return found
-
-
-def round_run(
-    kernel: KernelSource, source: int, nbytes: int, target: int, size: int, *, flushed: bool
-) -> None:
-    """Run a rounding kernel on host addresses."""
-    function(kernel)(
-        ctypes.c_void_p(source),
-        ctypes.c_longlong(nbytes),
-        ctypes.c_void_p(target),
-        ctypes.c_longlong(size),
-        ctypes.c_int(flushed),
-    )
-
-
-def copy_strided(
-    kernel: KernelSource, source: int, dims: int, rank: int, first: int, target: int, size: int
-) -> None:
-    """Run a copying kernel on host addresses."""
-    function(kernel)(
-        ctypes.c_void_p(source),
-        ctypes.c_void_p(dims),
-        ctypes.c_int(rank),
-        ctypes.c_longlong(first),
-        ctypes.c_void_p(target),
-        ctypes.c_longlong(size),
-    )
+def run(kernel: KernelSource, *arguments: int) -> None:
+    """Run a kernel on host addresses and numbers; it lets the interpreter go meanwhile."""
+    getattr(library(), kernel.name)(*map(ctypes.c_longlong, arguments))

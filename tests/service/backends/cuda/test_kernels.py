@@ -13,13 +13,8 @@ import numpy as np
 import pytest
 
 from support.cases.backend_calls import sample_pair
-from support.devices.host_kernels import (
-    NO_COMPILER,
-    compiler,
-    copy_strided,
-    doubled,
-    round_run,
-)
+from support.devices import host_kernels
+from support.devices.host_kernels import NO_COMPILER, compiler, doubled
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends.cuda.kernels import (
@@ -47,13 +42,13 @@ def run(dtype: str, rounding: str, patterns: Bits, *, flushed: bool, room: int =
     source = aligned(patterns.nbytes)
     source[:] = patterns.view(np.uint8)
     target = aligned(patterns.nbytes + room * patterns.itemsize)
-    round_run(
+    host_kernels.run(
         ROUND_KERNELS[BY_NAME[dtype], Rounding(rounding)],
         source.ctypes.data,
         source.nbytes,
         target.ctypes.data,
         run_size(source.nbytes),
-        flushed=flushed,
+        flushed,
     )
     return target.view(patterns.dtype)
 
@@ -115,7 +110,7 @@ def test_no_dimension_is_read_beyond_the_last(itemsize: int) -> None:
     pages[mmap.PAGESIZE - dims.nbytes : mmap.PAGESIZE] = dims.ravel().view(np.uint8)
     source = np.arange(12, dtype=f"u{itemsize}").reshape(3, 4)
     target = np.empty((4, 3), source.dtype)
-    copy_strided(
+    host_kernels.run(
         STRIDED_COPY_KERNELS[itemsize],
         source.ctypes.data,
         barred - dims.nbytes,
