@@ -45,31 +45,46 @@ def test_responses_name_the_backend_that_rounded_them() -> None:
         assert service.get("/readyz").json()["backend"] == "cupy"
 
 
-@pytest.mark.slow
+def events(service: DeviceService) -> list[float]:
+    kinds = ("out_of_memory", "failed", "lost", "fallback")
+    return [service.metric("device_events_total", event=kind) for kind in kinds]
+
+
 @needs_compiler
-@pytest.mark.parametrize("backend", ["auto", "cupy"])
-def test_full_device_is_replaced_by_numpy_or_503(backend: str) -> None:
-    with DeviceService("--backend", backend, "--gpu-min-bytes", "0") as service:
+def test_full_or_lost_device_is_replaced_by_numpy_and_counted() -> None:
+    """Without its device the service answers, drains and exits."""
+    options = ("--backend", "auto", "--gpu-min-bytes", "0", "--drain-delay", "2")
+    with DeviceService(*options) as service:
+        device = {"device": "host device"}
+        assert service.metric("device_memory_total_bytes", **device) == 1 << 30
+        assert 0 < service.metric("device_memory_used_bytes", **device) < 1 << 30
         assert rounded(service, LARGE).headers["Execution-Backend"] == "cupy"
+        assert events(service) == [0] * 4
         service.fill()
-        reply = rounded(service, LARGE)
-        if backend == "auto":
-            assert (reply.status, reply.headers["Execution-Backend"]) == (200, "numpy")
-        else:
-            assert (reply.status, reply.json()["code"]) == (503, "device_out_of_memory")
-            assert reply.headers["Retry-After"] == "1"
-
-
-@needs_compiler
-def test_service_whose_device_is_lost_answers_drains_and_exits() -> None:
-    with DeviceService("--backend", "cupy", "--drain-delay", "2") as service:
+        assert rounded(service, LARGE).headers["Execution-Backend"] == "numpy"
+        assert events(service) == [1, 0, 0, 1]
         service.fault()
         assert rounded(service, LARGE).headers["Execution-Backend"] == "numpy"
+        assert events(service)[2:] == [1, 2]
+        assert service.metric("ready") == 0
+        assert b"\ntensor_round_device_memory_used_bytes" not in service.get("/metrics").content
         assert service.get("/readyz").status == 503
         assert rounded(service, SMALL).headers["Execution-Backend"] == "numpy"
         assert service.get("/livez").status == 200
         assert service.process.wait(20) == 1
     assert any("device lost: host device" in line for line in service.log)
+
+
+@needs_compiler
+def test_full_device_without_a_substitute_is_503_and_a_lost_one_has_numpy() -> None:
+    with DeviceService("--backend", "cupy", "--gpu-min-bytes", "0") as service:
+        service.fill()
+        reply = rounded(service, LARGE)
+        assert (reply.status, reply.json()["code"]) == (503, "device_out_of_memory")
+        assert reply.headers["Retry-After"] == "1"
+        service.fault()
+        assert rounded(service, LARGE).headers["Execution-Backend"] == "numpy"
+        assert service.process.wait(20) == 1
 
 
 @needs_compiler

@@ -8,7 +8,7 @@ import http.client
 import inspect
 import json
 import resource
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -111,23 +111,23 @@ def failing(point: Point, error: type[Exception], times: int = ALWAYS) -> Iterat
 
 
 def _faulty(original: Callable[..., Any], fault: Fault, when: str) -> Callable[..., Any]:
-    async def later(*values: Any, **named: Any) -> Any:
-        if when == "before":
-            fault.strike()
-        result = await original(*values, **named)
-        if when == "after":
-            fault.strike()
-        return result
+    async def awaited(result: Awaitable[Any]) -> Any:
+        found = await result
+        fault.strike()
+        return found
 
-    def now(*values: Any, **named: Any) -> Any:
+    @functools.wraps(original)
+    def faulty(*values: Any, **named: Any) -> Any:
         if when == "before":
             fault.strike()
+            return original(*values, **named)
         result = original(*values, **named)
-        if when == "after":
-            fault.strike()
+        if inspect.iscoroutine(result):
+            return awaited(result)
+        fault.strike()
         return result
 
-    return functools.wraps(original)(later if inspect.iscoroutinefunction(original) else now)
+    return faulty
 
 
 #: Where the failure is the device's, what it is called.

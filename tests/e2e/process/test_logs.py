@@ -39,19 +39,26 @@ def lines_about(service: Service, text: str, count: int) -> list[str]:
 
 @pytest.mark.parametrize("level", ["info", "debug"])
 def test_each_request_has_a_line_of_text(level: str) -> None:
+    """Control characters of callers are escaped."""
     with Service("--access-log", "true", "--log-level", level) as service:
         requested(service)
         served, refused = lines_about(service, " POST /round ", 2)
+        with service.connect() as plug:
+            plug.sendall(b"GET /%9b%1b[31m%0a%20status=200\xc2\x85 HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert plug.recv(1 << 16).startswith(b"HTTP/1.1 40")
+        (odd,) = lines_about(service, "31m", 1)
     assert served.startswith("INFO:     POST /round status=200 received_bytes=8 sent_bytes=8 ")
     assert f"request_id=the-id traceparent={TRACE}" in served
     assert " status=422 code=invalid_descriptor " in refused
     assert not any(SECRET in line or "a=1" in line for line in service.log)
+    assert odd.rstrip("\n").isprintable()
+    assert odd.isascii()
+    assert " status=200" not in odd
 
 
-def test_each_request_has_a_line_of_json() -> None:
-    with Service("--access-log", "true", "--log-format", "json") as service:
-        requested(service)
-        (line, _) = lines_about(service, '"path": "/round"', 2)
+def test_each_request_has_a_line_of_json(service: Service) -> None:
+    requested(service)
+    (line, _) = lines_about(service, '"path": "/round"', 2)
     entry: dict[str, Any] = json.loads(line)
     expected = {
         "level": "info",
@@ -73,23 +80,10 @@ def test_each_request_has_a_line_of_json() -> None:
 def test_without_access_log_no_request_has_a_line_but_refusals_name_the_trace() -> None:
     with Service() as service:
         requested(service)
-        reply = service.request("POST", "/round", b"", {"traceparent": TRACE})
-        assert reply.json()["traceparent"] == TRACE
-        for unlawful in ("", TRACE.upper(), TRACE[:-1], "00-" + "0" * 32 + TRACE[35:]):
-            reply = service.request("POST", "/round", b"", {"traceparent": unlawful})
-            assert "traceparent" not in reply.json()
+        for trace in (TRACE, TRACE.upper()):
+            problem = service.request("POST", "/round", b"", {"traceparent": trace}).json()
+            assert problem.get("traceparent") == (trace if trace == TRACE else None)
     assert not any("/round" in line for line in service.log)
-
-
-def test_control_characters_of_callers_are_escaped() -> None:
-    with Service("--access-log", "true") as running:
-        with running.connect() as plug:
-            plug.sendall(b"GET /%9b%1b[31m%0a%20status=200\xc2\x85 HTTP/1.1\r\nHost: x\r\n\r\n")
-            assert plug.recv(1 << 16).startswith(b"HTTP/1.1 40")
-        (line,) = lines_about(running, "31m", 1)
-    assert line.rstrip("\n").isprintable()
-    assert line.isascii()
-    assert " status=200" not in line
 
 
 ROUND = f"POST /round HTTP/1.1\r\nHost: x\r\nOperator-Descriptor: {ieee754('float32', [25])}\r\n"

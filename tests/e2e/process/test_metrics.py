@@ -18,11 +18,9 @@ import numpy as np
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 
-from support.devices.host_kernels import NO_COMPILER, compiler
 from support.http.native_form import ieee754, post
 from support.keys import needing
 from support.services.server import Reply, Service, tracebacks, until
-from support.services.variants import DeviceService
 from support.services.workers import serving, workers_of
 from support.small_disk import small_disk
 
@@ -128,32 +126,6 @@ def test_counts_of_workers_are_summed_up_also_of_those_that_have_ended(two: Serv
     assert two.metric("workers_configured") == two.metric("ready") == 2
 
 
-@pytest.mark.skipif(compiler() is None, reason=NO_COMPILER)
-def test_devices_have_memory_and_events() -> None:
-    large = np.linspace(-9, 9, 1 << 18, dtype="<f4")
-    descriptor = ieee754("float32", [large.size])
-    options = ("--backend", "auto", "--gpu-min-bytes", "0", "--drain-delay", "2")
-
-    def events(service: Service) -> list[float]:
-        kinds = ("out_of_memory", "failed", "lost", "fallback")
-        return [service.metric("device_events_total", event=kind) for kind in kinds]
-
-    with DeviceService(*options) as service:
-        device = {"device": "host device"}
-        assert service.metric("device_memory_total_bytes", **device) == 1 << 30
-        assert 0 < service.metric("device_memory_used_bytes", **device) < 1 << 30
-        assert events(service) == [0] * 4
-        service.fill()
-        post(service, descriptor, large.tobytes())
-        assert events(service) == [1, 0, 0, 1]
-        service.fault()
-        post(service, descriptor, large.tobytes())
-        assert events(service)[2:] == [1, 2]
-        assert service.metric("ready") == 0
-        assert b"\ntensor_round_device_memory_used_bytes" not in service.get("/metrics").content
-        assert service.process.wait(20) == 1
-
-
 def test_keys_protect_metrics_but_not_on_a_port_of_their_own(tmp_path: Path) -> None:
     keys = needing(tmp_path, "secret")
     with Service(*keys) as service:
@@ -188,19 +160,6 @@ def kill_all(service: Service) -> None:
     for worker in workers_of(service):
         os.kill(worker, signal.SIGKILL)
     until(lambda: serving(service) == started + 2)
-
-
-@pytest.mark.slow
-def test_counts_of_killed_workers_are_kept_to_the_last(two: Service) -> None:
-    """Right after their requests, every worker is killed, twice."""
-    for count in (1, 2):
-        for _ in range(6):
-            round_some(two, 3)
-        kill_all(two)
-        for _ in range(4):
-            assert rounded(two) == 18 * count
-    until(lambda: two.metric("worker_starts_total") == 6)
-    assert two.metric("workers") == 2
 
 
 @pytest.mark.slow

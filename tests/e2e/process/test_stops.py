@@ -191,18 +191,6 @@ def test_stop_serves_tls_handshakes_that_have_begun() -> None:
         assert service.process.wait(20) == 0
 
 
-def test_stop_ends_idle_connections_without_a_reset() -> None:
-    with Service() as service, contextlib.closing(service.connection()) as caller:
-        caller.request("GET", "/livez")
-        assert Reply.read(caller).status == 200
-        service.process.send_signal(signal.SIGTERM)
-        assert caller.sock.recv(1) == b""
-        # This one was under way then; a reset would be an error here.
-        caller.sock.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
-        assert caller.sock.recv(1) == b""
-        assert service.process.wait(20) == 0
-
-
 @pytest.mark.slow
 def test_stop_does_not_wait_for_idle_callers_under_tls() -> None:
     """Their side of TLS's goodbye would be waited for, and they do not know that it is due."""

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import tensor_round as tr
-from support.http.native_form import Answers, ieee754, message, tensor
+from support.http.native_form import ieee754
 from support.keys import needing
 from support.services.server import Reply, Service, tracebacks, until
 from support.services.tls import CA, CLIENT, SERVER, STRANGER, TlsService, caller_context
@@ -49,38 +49,15 @@ def mutual() -> Iterator[TlsService]:
 SIZES = [1, 16 << 10, (64 << 10) - 1, 64 << 10, (64 << 10) + 1, 5 << 20, 0, 33 << 20, 7]
 
 
-@pytest.mark.parametrize("framing", ["length", "chunked"])
-def test_bodies_of_every_size_come_on_one_connection(tls: TlsService, framing: str) -> None:
+def test_bodies_of_every_size_come_on_one_connection(tls: TlsService) -> None:
     with contextlib.closing(tls.connection()) as connection:
         plug = connection.sock
         for size in SIZES:
             body = np.random.default_rng(size).bytes(size)
             fields = {"Operator-Descriptor": ieee754("uint8", [size])}
-            if framing == "chunked":
-                pieces = [body[at : at + 100_000] for at in range(0, size, 100_000)]
-                fields["Transfer-Encoding"] = "chunked"
-                connection.request("POST", "/round", pieces, fields, encode_chunked=True)
-            else:
-                connection.request("POST", "/round", body, fields)
+            connection.request("POST", "/round", body, fields)
             assert Reply.read(connection).content == body
         assert connection.sock is plug
-
-
-@pytest.mark.parametrize("size", [4, 1 << 20])
-def test_pipelined_requests_are_answered_in_order(tls: TlsService, size: int) -> None:
-    tensors = [tensor(size, seed) for seed in range(3)]
-    with contextlib.closing(tls.connect()) as plug:
-        plug.sendall(b"".join(map(message, tensors)))
-        Answers(plug).expect(*tensors)
-
-
-def test_body_may_come_in_small_records(tls: TlsService) -> None:
-    x = tensor(150_000)
-    whole = message(x)
-    with contextlib.closing(tls.connect()) as plug:
-        for begin in range(0, len(whole), 997):
-            plug.sendall(whole[begin : begin + 997])
-        Answers(plug).expect(x)
 
 
 def test_client_verifies_the_service(tls: TlsService) -> None:
@@ -90,12 +67,6 @@ def test_client_verifies_the_service(tls: TlsService) -> None:
         assert (client.round(x) == np.rint(x)).all()
     with tr.Client(tls.url, retries=0) as client, pytest.raises(tr.ConnectionFailed):
         client.round(x)
-
-
-def test_refused_upload_reads_why(tls: TlsService) -> None:
-    for _ in range(3):
-        reply = tls.request("POST", "/round", bytes(3 << 20), {"Operator-Descriptor": "{"})
-        assert reply.json()["code"] == "malformed_json"
 
 
 def raw(service: Service) -> socket.socket:
@@ -141,20 +112,11 @@ def test_metrics_port_has_no_tls(tls: TlsService) -> None:
         assert b"tensor_round_bytes_in_flight " in own.getresponse().read()
 
 
-def test_unix_socket_may_have_tls(tmp_path: Path) -> None:
-    with TlsService("--uds", str(tmp_path / "a.sock")) as service:
-        assert service.get("/operators").status == 200
-
-
 @VERSIONS
 def test_only_the_right_client_certificate_is_let_in(
     mutual: TlsService, version: ssl.TLSVersion
 ) -> None:
     assert mutual.get("/livez").status == 200
-    with contextlib.closing(mutual.connect()) as plug:
-        for size in (4, 64 << 10, 5 << 20):
-            plug.sendall(message(tensor(size)))
-            Answers(plug).expect(tensor(size))
     for certificate in (None, STRANGER):
         context = caller_context(certificate)
         context.maximum_version = version

@@ -96,14 +96,6 @@ def test_workers_end_with_their_supervisor_and_an_heir_takes_its_socket(tmp_path
     assert not path.exists()
 
 
-def test_workers_that_are_stopped_alone_are_replaced() -> None:
-    with two_of(Service) as service:
-        for worker in workers_of(service):
-            os.kill(worker, signal.SIGTERM)
-        while serving(service) < 4:
-            assert_rounds(service)
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="workers are forked only on Linux")
 def test_service_is_imported_once_for_all_workers() -> None:
     """Each process that imports by itself says so: Python's variable has it."""
