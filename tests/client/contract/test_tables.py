@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tensor_round.contract.digests import DIGESTS, differing
 from tensor_round.contract.dtypes import (
     BY_NAME,
     BY_OIP,
@@ -103,3 +104,14 @@ def test_literals_for_type_checkers_are_the_tables() -> None:
 
 def test_a_direction_prints_as_its_wire_name() -> None:
     assert f"{Rounding.TIES_TO_AWAY}" == str(Rounding.TIES_TO_AWAY) == "ties_to_away"
+
+
+def test_rows_that_differ_from_the_published_ones_are_named() -> None:
+    rows: dict[str, dict[str, dict[str, str]]] = {}
+    for (dtype, rounding), published in DIGESTS.items():
+        rows.setdefault(dtype, {})[rounding] = {"sha256": published}
+    assert differing(rows) == []
+    rows["int8"]["toward_zero"]["sha256"] = "0" * 64
+    del rows["uint16"]["ties_to_even"]
+    assert differing(rows) == ["int8 toward_zero", "uint16 ties_to_even"]
+    assert len(differing({})) == len(DIGESTS)
