@@ -14,17 +14,11 @@ ROOT = Path(__file__).parent.parent
 
 #: As drivers 580, 550 and 470 show it, and 610, which has another name for it.
 NEWEST = """\
-+-----------------------------------------------------------------------------------------+
 | NVIDIA-SMI 610.43.02              KMD Version: 610.43.02     CUDA UMD Version: 13.3     |
-+-----------------------------------------+------------------------+----------------------+
-| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |
 |   0  NVIDIA B200                    On  |   00000000:63:00.0 Off |                    0 |
 """
 SHOWN = """\
-+-----------------------------------------------------------------------------------------+
 | NVIDIA-SMI {driver}              Driver Version: {driver}      CUDA Version: {cuda}     |
-|-----------------------------------------+------------------------+----------------------+
-| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |
 |   0  NVIDIA H100 80GB HBM3          On  |   00000000:19:00.0 Off |                    0 |
 """
 NO_DRIVER = (

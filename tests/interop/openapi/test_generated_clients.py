@@ -7,12 +7,14 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from openapi_spec_validator import validate
 from openapi_spec_validator.readers import read_from_filename
 
+from support.keys import needing
 from support.services.server import Service
 
 HERE = Path(__file__).parent
@@ -20,6 +22,23 @@ HERE = Path(__file__).parent
 NODE = Path(os.environ["OPENAPI_NODE"]).absolute()
 SCRIPTS = Path(sys.executable).parent
 GENERATOR = SCRIPTS.parent / "generator" / "bin" / "openapi-python-client"
+KEY = "a-key-for-generated-clients"
+
+
+@pytest.fixture(scope="session")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    keys = needing(tmp_path_factory.mktemp("keys"), KEY)
+    options = (*keys, "--shared-memory-prefix", "openapi")
+    with Service("--backend", "numpy", *options) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def document(service: Service, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The service's OpenAPI document, which is open."""
+    path = tmp_path_factory.mktemp("document") / "openapi.json"
+    path.write_bytes(service.get("/openapi.json").content)
+    return path
 
 
 def run(*command: str | Path, cwd: Path) -> str:
@@ -64,8 +83,8 @@ def test_python_is_well_typed(python: Path) -> None:
     run(SCRIPTS / "mypy", "--config-file", HERE / "mypy.ini", ".", cwd=python)
 
 
-def test_python_rounds(python: Path, service: Service, key: str) -> None:
-    run(sys.executable, "-W", "error", "calls.py", service.url, key, cwd=python)
+def test_python_rounds(python: Path, service: Service) -> None:
+    run(sys.executable, "-W", "error", "calls.py", service.url, KEY, cwd=python)
 
 
 @pytest.fixture(scope="module")
@@ -80,5 +99,5 @@ def typescript(document: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     return folder
 
 
-def test_typescript_rounds(typescript: Path, service: Service, key: str) -> None:
-    run(SCRIPTS / "node", "calls.js", service.url, key, cwd=typescript)
+def test_typescript_rounds(typescript: Path, service: Service) -> None:
+    run(SCRIPTS / "node", "calls.js", service.url, KEY, cwd=typescript)

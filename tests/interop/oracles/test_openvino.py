@@ -36,10 +36,6 @@ ELEMENTS = {
     "uint32": ov.Type.u32,
     "uint64": ov.Type.u64,
 }
-FOLDED = [
-    *("float16", "bfloat16", "float32"),
-    *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-]
 
 
 def tensor(dtype: str, patterns: Bits) -> ov.Tensor:
@@ -62,7 +58,7 @@ def folded(constant: ov.op.Constant, mode: str) -> ov.Node:
 
 
 @pytest.mark.parametrize("mode", ROUNDINGS)
-@pytest.mark.parametrize("dtype", FOLDED)
+@pytest.mark.parametrize("dtype", [dtype for dtype in ELEMENTS if dtype != "float64"])
 def test_constant_folding_is_the_reference(dtype: str, mode: str) -> None:
     x = samples(dtype, 1 << 20)
     node = folded(ov.op.Constant(tensor(dtype, x)), mode)

@@ -6,9 +6,7 @@ All else of tritonclient is in tests/e2e/v2/tritonclient, over both transports.
 from __future__ import annotations
 
 import asyncio
-import json
 import queue
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -27,7 +25,7 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
 
 from support.http.inference_form import AWAY, EVEN, X
 from support.keys import needing
-from support.pages import ROOT, Reader, blocks
+from support.pages import Reader, blocks
 from support.services.server import Service
 from support.services.tls import CA, CLIENT, TlsService, caller_context
 from support.v2.tritonclient_grpc import OverGrpc
@@ -106,19 +104,6 @@ def test_tls_keys_and_certificates_of_clients(tmp_path: Path) -> None:
             pytest.raises(triton.InferenceServerException),
         ):
             stranger.is_server_live(client_timeout=10)
-
-
-@pytest.mark.parametrize("streams", [1, 16])
-def test_the_bench_s_client(service: Service, streams: int) -> None:
-    command = [sys.executable, "-m", "bench.peers.triton_client"]
-    command += map(str, (service.port, 1 << 20, streams, 1))
-    done = subprocess.run(
-        command, cwd=ROOT, input="0\n0\n", capture_output=True, text=True, timeout=60
-    )
-    ready, *measured = map(json.loads, done.stdout.splitlines())
-    assert ready is True, done.stderr
-    assert [number for _, number in measured] == [3 if streams == 1 else streams] * 2
-    assert all(seconds > 0 for seconds, _ in measured)
 
 
 def test_the_page_s_block(service: Service, tmp_path: Path) -> None:

@@ -93,16 +93,7 @@ def test_draining_process_is_not_ready_whatever_its_backend() -> None:
     assert backend.calls == 0
 
 
-#: On which rounding code often fails.
-DELICATE = {
-    **{"a half": 0x3F000000, "minus a half": 0xBF000000, "just below a half": 0x3EFFFFFF},
-    **{"one and a half": 0x3FC00000, "two and a half": 0x40200000, "negative": 0xBE99999A},
-    **{"subnormal": 0x80000001, "the last with a fraction": 0x4AFFFFFF},
-    **{"minus infinity": 0xFF800000, "a signalling NaN": 0x7F800001},
-}
-
-
-@pytest.mark.parametrize("pattern", DELICATE.values(), ids=DELICATE)
+@pytest.mark.parametrize("pattern", [pattern for pattern, _ in readiness._PATTERNS])
 def test_each_delicate_value_is_tried(pattern: int) -> None:
     backend = Backend()
     backend.wrong = (pattern,)

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from support.cases.backend_calls import WatchedBackend
 from support.http.inference_form import binary, document, tensor
 from support.segments import PREFIX, Segment, segment
-from tensor_round.contract.call import RoundCall
 from tensor_round_service.backends import Bytes
-from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.content.sources import Parts
 from tensor_round_service.engine.engine import Engine
 from tensor_round_service.engine.job import Job
@@ -121,14 +120,13 @@ SIZE = SHARED_BYTES + 4096
 SIZES = (0, 8, PIECE_BYTES, PIECE_BYTES + 8, SHARED_BYTES, SIZE)
 
 
-class Watched(NumpyBackend):
-    """Tells what it was asked for. ``device_from``: where a device would be worth it."""
+class Watched(WatchedBackend):
+    """Remembers what was allocated too. ``device_from``: where a device would be worth it."""
 
     def __init__(self, device_from: int | None = None) -> None:
         super().__init__()
         self._device_from = device_from
         self.allocated: list[int] = []
-        self.rounded: list[int] = []
 
     @property
     def inline_bytes(self) -> int:
@@ -137,10 +135,6 @@ class Watched(NumpyBackend):
     def allocate(self, nbytes: int) -> Bytes:
         self.allocated.append(nbytes)
         return super().allocate(nbytes)
-
-    def round(self, call: RoundCall, source: Bytes, target: Bytes) -> str:
-        self.rounded.append(target.size)
-        return super().round(call, source, target)
 
 
 @pytest.fixture
@@ -198,8 +192,8 @@ def test_all_memory_is_counted_and_a_device_has_tensors_whole(
     job.end(reusable=True)
     assert sum(backend.allocated) == work.buffer_bytes(planned)
     by_pieces = backend.inline_bytes >= nbytes and form != "in"
-    assert sum(backend.rounded) == nbytes
-    assert max(backend.rounded) == (min(nbytes, PIECE_BYTES) if by_pieces else nbytes)
+    assert sum(backend.sizes) == nbytes
+    assert max(backend.sizes) == (min(nbytes, PIECE_BYTES) if by_pieces else nbytes)
 
 
 def check(parts: Parts, owned: Segment, form: str, nbytes: int, job: Job) -> None:

@@ -10,6 +10,7 @@ import resource
 import secrets
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,18 @@ from tensor_round_service.oip import regions
 from tensor_round_service.oip.codec import Region
 from tensor_round_service.oip.posix_memory import PosixSharedMemory
 from tensor_round_service.oip.regions import ByteRange, Registry
+
+
+@pytest.fixture
+def owned() -> Iterator[Segment]:
+    with segment(SIZE) as made:
+        made.memory[:] = np.arange(SIZE) % 251
+        yield made
+
+
+@pytest.fixture
+def memory() -> PosixSharedMemory:
+    return PosixSharedMemory(PREFIX, Registry())
 
 
 @pytest.mark.parametrize("slash", ["", "/"])

@@ -55,15 +55,6 @@ static unsigned long long get_mode() {
 static void set_mode(unsigned long long mode) { asm volatile("msr fpcr, %0" :: "r"(mode)); }
 static const unsigned long long FLUSH = 1ull << 24;
 #endif
-
-extern "C" float twice(float value, int flushed) {
-  const unsigned long long mode = get_mode();
-  if (flushed) set_mode(mode | FLUSH);
-  volatile float sum = value;
-  sum = sum + sum;
-  set_mode(mode);
-  return sum;
-}
 """
 
 _ROUND = """
@@ -136,14 +127,6 @@ def library() -> ctypes.CDLL:
             subprocess.run([found, *_OPTIONS, "-o", whole, text], check=True)
             whole.replace(binary)  # at once, so that no other process loads a half
     return ctypes.CDLL(str(binary))
-
-
-def doubled(value: float, *, flushed: bool) -> float:
-    """A float32 added to itself; 0 where a subnormal one is flushed."""
-    twice = library().twice
-    twice.restype = ctypes.c_float
-    result: float = twice(ctypes.c_float(value), ctypes.c_int(flushed))
-    return result
 
 
 def run(kernel: KernelSource, *arguments: int) -> None:

@@ -8,12 +8,14 @@ from __future__ import annotations
 import gzip
 import json
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 from support.http.inference_form import (
+    BINARY_OUT,
     HEADER_LENGTH,
     Answer,
     X,
@@ -23,12 +25,26 @@ from support.http.inference_form import (
     tensor,
 )
 from support.segments import segment
-from support.services.server import Reply
-from support.services.triton import DTYPES, Both
+from support.services.server import Reply, Service
+from support.services.triton import DTYPES, Both, Triton
 from tensor_round_verify.patterns import samples
 from tensor_round_verify.reference import is_nan
 
-BINARY_OUT = {"parameters": {"binary_data_output": True}}
+
+@pytest.fixture(scope="module")
+def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Triton]:
+    server = Triton(tmp_path_factory.mktemp("triton"))
+    try:
+        server.wait()
+        yield server
+    finally:
+        server.process.terminate()  # killed, it would leave its shared memory behind
+        server.process.wait(60)
+
+
+@pytest.fixture
+def both(triton: Triton, service: Service) -> Both:
+    return triton, service
 
 
 def asked(

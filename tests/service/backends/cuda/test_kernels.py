@@ -14,7 +14,7 @@ import pytest
 
 from support.cases.backend_calls import sample_pair
 from support.devices import host_kernels
-from support.devices.host_kernels import NO_COMPILER, compiler, doubled
+from support.devices.host_kernels import NO_COMPILER, compiler
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends.cuda.kernels import (
@@ -68,13 +68,6 @@ def test_every_pattern(dtype: str, rounding: str, flushed: bool) -> None:
     answer = run(dtype, rounding, patterns, flushed=flushed and dtype != "float64")
     wrong = np.flatnonzero(answer != right)[:5]
     assert [f"{patterns[i]:#x} -> {answer[i]:#x}, not {right[i]:#x}" for i in wrong] == []
-
-
-def test_flushing_is_real() -> None:
-    least_normal = float(np.finfo(np.float32).smallest_normal)
-    assert doubled(least_normal / 2, flushed=False) == least_normal
-    assert doubled(least_normal / 2, flushed=True) == 0
-    assert doubled(least_normal, flushed=True) == 2 * least_normal
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
