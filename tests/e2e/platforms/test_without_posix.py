@@ -65,24 +65,16 @@ def without_posix(
     )
 
 
-@pytest.fixture(params=["local", "service"])
-def url(request: pytest.FixtureRequest) -> str:
-    if request.param == "local":
-        return "local:"
-    service: Service = request.getfixturevalue("service")
-    return service.url
-
-
-def test_clients_round_without_posix(url: str, tmp_path: Path) -> None:
+def test_clients_round_without_posix(service: Service, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
-    done = without_posix("program", url, folder=tmp_path)
+    done = without_posix("program", "local:", service.url, folder=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_files_are_rounded_without_posix(url: str, tmp_path: Path) -> None:
+def test_files_are_rounded_without_posix(tmp_path: Path) -> None:
     x = np.linspace(-9, 9, 1001, dtype=np.float32)
     np.save(tmp_path / "in.npy", x)
-    arguments = ["round", "in.npy", "out.npy", "--operator", "ties_to_away", "--url", url]
+    arguments = ["round", "in.npy", "out.npy", "--operator", "ties_to_away", "--url", "local:"]
     done = without_posix("tensor_round_cli.app", *arguments, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert np.load(tmp_path / "out.npy").tobytes() == np.trunc(x + np.copysign(0.5, x)).tobytes()
@@ -107,6 +99,6 @@ def test_hanging_program_is_ended_without_posix(tmp_path: Path) -> None:
     assert "was not done after 1 s" in done.stderr
 
 
-def test_doctor_examines_without_posix(url: str, tmp_path: Path) -> None:
-    done = without_posix("tensor_round_cli.app", "doctor", url, folder=tmp_path)
+def test_doctor_examines_without_posix(service: Service, tmp_path: Path) -> None:
+    done = without_posix("tensor_round_cli.app", "doctor", service.url, folder=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -46,7 +46,7 @@ def test_version_is_the_distributions() -> None:
     assert shown.stdout.decode() == f"tensor-round-service {version('tensor-round')}\n"
 
 
-def test_unknown_variable_is_a_warning_that_names_the_nearest_setting() -> None:
+def test_variables_are_settings_or_a_warning_that_names_the_nearest() -> None:
     environment = {
         "TENSOR_ROUND_PROT": "9000",
         "TENSOR_ROUND_MAX_TENSORBYTES": "8",
@@ -56,8 +56,15 @@ def test_unknown_variable_is_a_warning_that_names_the_nearest_setting() -> None:
         "TENSOR_ROUND_SERVICE_HOST": "10.0.0.7",
         "TENSOR_ROUND_PORT_8000_TCP_ADDR": "10.0.0.7",
         "TENSOR": "round",
+        "TENSOR_ROUND_MAX_TENSOR_BYTES": "8",
     }
     with Service(environment=environment) as service:
+        reply = post(service, ieee754("float32", [3]), X.tobytes())
+        assert (reply.status, reply.json()["limit_bytes"], reply.json()["got_bytes"]) == (
+            413,
+            8,
+            12,
+        )
         warnings = [line.split(maxsplit=1)[1] for line in service.log if "WARNING" in line]
     nothing = "is not a setting and has no effect; the nearest is"
     assert warnings == [
@@ -72,15 +79,6 @@ def test_every_variable_of_the_client_is_known() -> None:
     read = {*re.findall(r"TENSOR_ROUND_\w+", sources)}
     assert {"TENSOR_ROUND_URL", "TENSOR_ROUND_API_KEY"} <= read
     assert [*unknown_variables(read)] == []
-
-
-def test_settings_come_from_the_environment() -> None:
-    with Service(environment={"TENSOR_ROUND_MAX_TENSOR_BYTES": "8"}) as service:
-        assert service.get("/operators").json()["limits"]["max_tensor_bytes"] == 8
-        reply = post(service, ieee754("float32", [3]), X.tobytes())
-        assert reply.status == 413
-        assert (reply.json()["limit_bytes"], reply.json()["got_bytes"]) == (8, 12)
-        assert post(service, ieee754("float32", [2]), X.tobytes()[:8]).status == 200
 
 
 CERTIFICATE = ["--ssl-certfile", str(SERVER)]
@@ -115,7 +113,6 @@ REFUSED: dict[str, tuple[list[str], int, str]] = {
     "broken keys": (["--api-keys-file", "{folder}/keys"], 1, "line 1"),
     "broken keys, 2": (["--api-keys-file", "{folder}/keys", *TWO], 1, "line 1"),
     "no certificate": (["--ssl-certfile", "{folder}/none"], 1, "no such file"),
-    "no certificate, 2": (["--ssl-certfile", "{folder}/none", *TWO], 1, "no such file"),
     "certificate: not PEM": (["--ssl-certfile", __file__], 1, "PEM"),
     "certificate: no key": (["--ssl-certfile", str(CA)], 1, "PEM"),
     "another's key": ([*CERTIFICATE, "--ssl-keyfile", str(CLIENT)], 1, "mismatch"),
@@ -134,7 +131,7 @@ def taken() -> Iterator[int]:
 
 #: One of each kind is in the other tier.
 SLOW = {
-    *("authority alone", "port taken, 2", "broken keys", "no certificate, 2", "no device"),
+    *("authority alone", "port taken, 2", "broken keys", "no device"),
     *("certificate: not PEM", "certificate: no key", "another's key", "encrypted key"),
     *("no authority",),
 }
@@ -274,43 +271,39 @@ def test_smaller_setting_is_the_limit_and_keys_and_tls_are_listed(tmp_path: Path
         assert sum("backend: " in line for line in service.log) == 1
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "localhost", "0.0.0.0", "::1", "::"])
-def test_healthcheck_of_the_image_asks_at_the_host_of_the_settings(host: str) -> None:
-    for names in (None, "round.example"):
-        environment = {"TENSOR_ROUND_HOST": host, "TENSOR_ROUND_ALLOWED_HOSTS": names}
-        with Service(environment=environment) as service:
-            settings = {"HOST": host, "PORT": str(service.port)}
-            assert healthcheck(**settings) == 0
-    assert healthcheck(**settings) == 1
+OF_TLS = {"SSL_CERTFILE": str(SERVER)}
+HOSTS = ("127.0.0.1", "127.0.0.2", "localhost", "0.0.0.0", "::1", "::")
 
 
-def test_healthcheck_of_the_image_asks_at_the_unix_socket(tmp_path: Path) -> None:
-    path = str(tmp_path / "http.sock")
-    with Service(environment={"TENSOR_ROUND_UDS": path}):
-        assert healthcheck(UDS=path, HOST="127.0.0.9") == 0
-    assert healthcheck(UDS=path) == 1
+@pytest.mark.parametrize(
+    "settings",
+    [
+        *({"HOST": host, "ALLOWED_HOSTS": "round.example"} for host in HOSTS),
+        {"UDS": "http.sock", "HOST": "127.0.0.9"},
+        {"API_KEYS_FILE": "keys", "METRICS_PORT": "0"},
+        OF_TLS,
+        {**OF_TLS, "SSL_CA_CERTS": str(CA)},
+        {**OF_TLS, "UDS": "http.sock"},
+    ],
+    ids=str,
+)
+def test_healthcheck_of_the_image_asks_as_the_settings_say(
+    settings: dict[str, str], tmp_path: Path
+) -> None:
+    places = {"UDS": str(tmp_path / "http.sock"), "API_KEYS_FILE": needing(tmp_path, "secret")[1]}
+    settings = {name: places.get(name, value) for name, value in settings.items()}
+    service = (
+        TlsService(caller=caller_context(CLIENT))
+        if OF_TLS.items() <= settings.items()
+        else Service()
+    )
+    service.environment = {f"TENSOR_ROUND_{name}": value for name, value in settings.items()}
+    with service:
+        where = {} if service.uds else {"PORT": str(service.port)}
+        assert healthcheck(**settings, **where) == 0
+    assert healthcheck(**settings, **where) == 1
 
 
 def test_healthcheck_of_the_image_finds_a_silent_server_unhealthy() -> None:
     with socket.create_server(("127.0.0.2", 0)) as silent:
         assert healthcheck(HOST="127.0.0.2", PORT=str(silent.getsockname()[1])) == 1
-
-
-def test_healthcheck_of_the_image_needs_no_key(tmp_path: Path) -> None:
-    _, keys = needing(tmp_path, "secret")
-    environment = {"TENSOR_ROUND_API_KEYS_FILE": keys, "TENSOR_ROUND_METRICS_PORT": "0"}
-    with Service(environment=environment) as service:
-        assert service.get("/operators").status == 401
-        assert healthcheck(PORT=str(service.port), API_KEYS_FILE=keys) == 0
-
-
-@pytest.mark.not_behind("unix", reason="it asks a TCP port first")
-def test_healthcheck_of_the_image_speaks_tls(tmp_path: Path) -> None:
-    certificate = {"SSL_CERTFILE": str(SERVER)}
-    with TlsService() as tls:
-        assert healthcheck(PORT=str(tls.port), **certificate) == 0
-        assert healthcheck(PORT=str(tls.port)) == 1
-    with TlsService("--ssl-ca-certs", str(CA), caller=caller_context(CLIENT)) as mutual:
-        assert healthcheck(PORT=str(mutual.port), SSL_CA_CERTS=str(CA), **certificate) == 0
-    with TlsService("--uds", str(tmp_path / "a.sock")) as unix:
-        assert healthcheck(UDS=str(unix.uds), **certificate) == 0

@@ -37,20 +37,15 @@ def test_every_route_without_a_parameter_answers(published: Container) -> None:
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_the_client_gets_tensors_of_every_size(published: Container, count: int) -> None:
+def test_clients_get_tensors_of_every_size(published: Container, count: int) -> None:
     given = halves(count)
     with tr.Client(published.url()) as client:
         assert client.round(given).tobytes() == np.rint(given).tobytes()
-
-
-@pytest.mark.parametrize("count", COUNTS)
-def test_tritonclient_gets_tensors_of_every_size(published: Container, count: int) -> None:
-    given = halves(count)
-    client = triton.InferenceServerClient(published.url().removeprefix("http://"))
+    other = triton.InferenceServerClient(published.url().removeprefix("http://"))
     source = triton.InferInput("X", [count], "FP32")
     source.set_data_from_numpy(given)
-    found = client.infer("round", [source]).as_numpy("Y")
-    client.close()
+    found = other.infer("round", [source]).as_numpy("Y")
+    other.close()
     assert found.tobytes() == np.rint(given).tobytes()
 
 

@@ -13,7 +13,7 @@ from proof.__main__ import main
 from proof.claims import WAYS, Found, claims, ptx_ways
 from proof.faults import FAULTS
 from proof.prove import TABLES, Job, all_jobs, ask, prove
-from proof.smt import Refused, Script, Sort
+from proof.smt import Script, Sort
 from proof.solve import solve
 from tensor_round.contract.dtypes import BY_NAME, DType
 from tensor_round.contract.rounding import Rounding
@@ -104,13 +104,3 @@ def test_the_operand_that_is_found_is_of_x() -> None:
     half = script.real(0.5, 32)
     script.require(script.apply("eq", script.number(x), half))
     assert solve("\n".join(script.lines)).operand == 0x3F000000
-
-
-def test_text_without_a_meaning_is_refused() -> None:
-    script = Script()
-    word, number = script.declare(Sort("bits", 32)), script.declare(Sort("float", 32))
-    for name, operands in (("add", (word, number)), ("udiv", (word, word)), ("eq", (word,) * 0)):
-        with pytest.raises((Refused, IndexError)):
-            script.apply(name, *operands)
-    with pytest.raises(Refused):
-        script.real(0.1, 32)
