@@ -11,7 +11,7 @@ import typer
 
 from tensor_round.contract.errors import InvalidDescriptor
 from tensor_round.contract.operators.operator import RoundOperator
-from tensor_round.contract.operators.text import operator_from_text
+from tensor_round.contract.operators.registry import operator_from_text
 from tensor_round.contract.quoting import not_accepted
 from tensor_round.contract.rounding import Rounding
 

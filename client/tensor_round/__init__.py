@@ -15,9 +15,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .clients.call import round as round
 from .clients.client import AsyncClient as AsyncClient
 from .clients.client import Client as Client
+from .clients.client import round as round
 from .contract import errors
 from .contract.errors import *
 from .contract.operators.operator import RoundOperator as RoundOperator

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from tensor_round.contract.errors import Fault, InvalidDescriptor, problem
-from tensor_round.contract.operators.registry import DIALECTS
-from tensor_round.contract.operators.text import WORDS
+from tensor_round.contract.operators.registry import DIALECTS, WORDS
 
 from .mixes import refused
 from .mixes.drawing import Source

@@ -19,7 +19,7 @@ from tensor_round.contract.errors import RequestRefused
 from tensor_round.contract.layout import check_size
 from tensor_round.contract.operators import registry
 from tensor_round.contract.operators.importers import from_dxdispatch, from_openvino
-from tensor_round.contract.operators.text import operator_from_text
+from tensor_round.contract.operators.registry import operator_from_text
 from tensor_round.contract.wire import native, npy
 from tensor_round.transport.exchange import MAX_PROBLEM_BYTES, refusal
 from tensor_round_service.content.codings import STEP_BYTES, decoder_for

@@ -17,7 +17,7 @@ from tensor_round.contract.differences.document import Classes, Differences, tab
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import InvalidArgument
 from tensor_round.contract.operators.dialects.ieee754 import IEEE754Round
-from tensor_round.contract.operators.text import operators_on
+from tensor_round.contract.operators.registry import operators_on
 from tensor_round.contract.progress import ProgressCallback, counted
 
 from .explain import Models, fitting, kernel_of, nan_models, words, zeros_of

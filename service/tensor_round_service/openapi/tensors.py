@@ -11,7 +11,7 @@ from typing_extensions import TypeAliasType, TypedDict
 from tensor_round.contract.dtypes import DTYPES
 from tensor_round.contract.errors import REFUSALS
 from tensor_round.contract.operators import registry
-from tensor_round.contract.operators.text import SPELLINGS
+from tensor_round.contract.operators.registry import SPELLINGS
 from tensor_round.contract.rounding import Rounding
 from tensor_round.contract.wire import native
 

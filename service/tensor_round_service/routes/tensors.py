@@ -30,8 +30,7 @@ from tensor_round.contract.layout import Layout
 from tensor_round.contract.operators import registry
 from tensor_round.contract.operators.dialects.ieee754 import IEEE754Round
 from tensor_round.contract.operators.operator import RoundOperator, as_operator
-from tensor_round.contract.operators.registry import DIALECTS
-from tensor_round.contract.operators.text import operator_from_text
+from tensor_round.contract.operators.registry import DIALECTS, operator_from_text
 from tensor_round.contract.progress import Pause, no_pause
 from tensor_round.contract.quoting import not_accepted
 from tensor_round.contract.rounding import Rounding

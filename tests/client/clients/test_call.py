@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import tensor_round as tr
-from tensor_round.contract.operators.registry import DIALECTS, OperatorWord
-from tensor_round.contract.operators.text import WORDS
+from tensor_round.contract.operators.registry import DIALECTS, WORDS, OperatorWord
 
 X = np.array([-2.5, -0.3, 0.5, 1.5, 2.5], np.float32)
 AWAY = [-3.0, -0.0, 1.0, 2.0, 3.0]
@@ -45,8 +44,8 @@ def test_without_the_engine_a_service_rounds(url: str, told: str) -> None:
 import importlib.util, os
 importlib.util.find_spec = lambda name: None
 os.environ["TENSOR_ROUND_URL"] = {url!r}
-import tensor_round.clients.call as call
-print(call._client(os.environ["TENSOR_ROUND_URL"], None))
+import tensor_round.clients.client as client
+print(client._client(os.environ["TENSOR_ROUND_URL"], None))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert told in done.stdout, done.stderr

@@ -33,7 +33,7 @@ from support.services.server import Reply, Service
 from support.v2.grpc_caller import GrpcCaller
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.host_memory import strided_view
-from tensor_round.contract.operators.text import operator_from_text
+from tensor_round.contract.operators.registry import operator_from_text
 from tensor_round_verify.reference import ROUNDINGS, WIDTHS, all_patterns
 
 FP8 = ("float8_e4m3fn", "float8_e5m2")

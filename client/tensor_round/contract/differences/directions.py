@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..dtypes import BY_NAME, DTYPES
-from ..operators.text import operators_on
+from ..operators.registry import operators_on
 from ..rounding import Rounding
 from .classes import Bits, PatternClass, classify
 from .document import (

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ..dtypes import BY_NAME
 from ..errors import ProtocolViolation
-from ..operators.text import operators_on
+from ..operators.registry import operators_on
 from ..quoting import one_line
 
 #: Elements that are listed for each class.

@@ -176,7 +176,7 @@ def as_operator(
 def _named(word: str) -> RoundOperator:
     if word in _DIRECTIONS:
         return _ieee754(cast(Rounding, word))
-    from .text import operator_from_text  # imports all dialects
+    from .registry import operator_from_text  # imports all dialects
 
     return operator_from_text(word)
 

@@ -1,4 +1,7 @@
-"""The dialects, one line each, and what is derived from all of them: the reader of descriptors.
+"""The dialects, one line each, and what is derived from all of them.
+
+That is the reader of descriptors, and operators as text, ``directml:TOWARD_INFINITY``, for command
+lines and queries.
 
 A new dialect is its file and its line below, which exports what is in the file's ``__all__``. The
 order of the lines is that of every list of dialects.
@@ -6,21 +9,27 @@ order of the lines is that of every list of dialects.
 
 from __future__ import annotations
 
+import contextlib
+import re
 import sys
-from functools import reduce
+from collections.abc import Iterator, Mapping
+from functools import lru_cache, reduce
 from operator import or_
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import Field
 
 from ..call import RoundCall
-from ..errors import InvalidDescriptor, MalformedJSON
+from ..dtypes import BY_NAME
+from ..errors import Fault, InvalidDescriptor, MalformedJSON
 from ..quoting import not_accepted, shown
+from ..rounding import Rounding
 from ..wire import strictjson
 from .dialect import Dialect
+from .dialects.ieee754 import IEEE754Round
 from .model import OperatorDescriptor
-from .operator import RoundOperator
+from .operator import ANY_SHAPE, RoundOperator
 
 # isort: off
 from .dialects.ieee754 import *
@@ -79,14 +88,12 @@ def validate(document: object) -> Descriptor:
 
     Raises :class:`InvalidDescriptor` with every wrong field, type and name. Rules on several
     fields (rank, agreement of input and output, overlap) are checked by ``resolve``. A document
-    with ``operator`` is in the short form, see :func:`.text.read_short`.
+    with ``operator`` is in the short form, see :func:`read_short`.
     """
     if not isinstance(document, dict):
         rule = f"a descriptor must be an object with dialect or operator, got {shown(document)}"
         raise InvalidDescriptor.at((), rule)
     if "operator" in document:
-        from .text import read_short  # it is made of the dialects, too
-
         refuse_oversized(document)
         return read_short(document)
     if "dialect" not in document:
@@ -135,3 +142,121 @@ def catalog() -> dict[str, Any]:
 def operator_of(descriptor: Descriptor) -> RoundOperator:
     """The operator of a descriptor."""
     return DIALECTS[descriptor.dialect].object.of(descriptor)
+
+
+#: The dialects whose operators have a form as one word, and their accepted forms.
+_SPELLED = {
+    name: tuple(dialect.words.spellings(name))
+    for name, dialect in DIALECTS.items()
+    if dialect.words is not None
+}
+#: The accepted texts, for help and error messages.
+SPELLINGS = "; ".join((", ".join(Rounding), *map(" or ".join, _SPELLED.values())))
+#: The same without the values of attributes, for error messages.
+_SHORT_SPELLINGS = (*Rounding, *(forms[0].partition(" ")[0] for forms in _SPELLED.values()))
+#: The operators of the other dialects in each of their modes, as ``compare`` lists them.
+WORDS = tuple(
+    word
+    for name in _SPELLED
+    for word in ([f"{name}:{mode}" for mode in DIALECTS[name].modes] or [name])
+)
+
+_INTEGER = re.compile(r"\d{1,9}", re.ASCII)
+
+
+@lru_cache(maxsize=64)
+def operator_from_text(text: str, loc: tuple[str, ...] = ("operator",)) -> RoundOperator:
+    """The operator that ``text`` names.
+
+    ``text`` is an IEEE 754 rounding direction, or a dialect and, after colons, its operator's
+    attributes. Raises :class:`InvalidDescriptor` at ``loc`` with the accepted texts.
+    """
+    name, *words = text.split(":")
+    if not words and name in Rounding.__members__.values():
+        return IEEE754Round(cast(Rounding, name))
+    dialect = DIALECTS.get(name)
+    # Any: the operators check their own attributes.
+    given: list[Any] = [int(word) if _INTEGER.fullmatch(word) else word for word in words]
+    if dialect is None or dialect.words is None or not dialect.words.accepts(given):
+        raise InvalidDescriptor.at(loc, _rule(text, name))
+    with _faults_at(*loc):
+        return dialect.object(*given)
+
+
+def _rule(text: str, dialect: str) -> str:
+    """What is wrong with a text, what was probably meant, and what is allowed."""
+    if dialect in _SPELLED:
+        return f"got {shown(text)}; write {' or '.join(_SPELLED[dialect])}"
+    return not_accepted(text, (*Rounding, *_SPELLED, *WORDS), listed=_SHORT_SPELLINGS)
+
+
+def operators_on(dtype: str, shape: tuple[int, ...]) -> dict[str, tuple[str, ...]]:
+    """The dialects' operators that accept a packed tensor, by their rounding direction."""
+    found: dict[str, tuple[str, ...]] = {rounding.value: () for rounding in Rounding}
+    for text in WORDS:
+        with contextlib.suppress(InvalidDescriptor):
+            rounding = operator_from_text(text).prepare(dtype, shape).call.rounding.value
+            found[rounding] = (*found[rounding], text)
+    return found
+
+
+def read_short(document: Mapping[str, Any]) -> OperatorDescriptor:
+    """The descriptor in its short form: ``operator``, ``dtype`` and ``shape`` of a packed tensor.
+
+    ``operator`` is one word, or an object with ``dialect`` and the operator's attributes; ``dtype``
+    is a canonical name. Raises :class:`InvalidDescriptor` with the members that are wrong.
+    """
+    faults = [
+        Fault((name,), not_accepted(name, _SHORT, wrong="unknown field"))
+        for name in document
+        if name not in _SHORT
+    ]
+    faults += [Fault((name,), "is required") for name in _SHORT if name not in document]
+    if faults:
+        raise InvalidDescriptor.of(faults)
+    given, dtype, shape = (document[name] for name in _SHORT)
+    operator = operator_from_text(given) if isinstance(given, str) else _from_attributes(given)
+    if not isinstance(dtype, str) or dtype not in BY_NAME:
+        raise InvalidDescriptor.at(("dtype",), not_accepted(dtype, BY_NAME))
+    if not isinstance(shape, list) or not all(type(size) is int for size in shape):
+        rule = f"must be a list of integers, got {shown(shape)}"
+        raise InvalidDescriptor.at(("shape",), rule)
+    with _faults_at("dtype"):
+        operator.descriptor(cast(Any, dtype), ANY_SHAPE).resolve()
+    with _faults_at("shape"):
+        descriptor = operator.descriptor(cast(Any, dtype), shape)
+        descriptor.resolve()
+    return descriptor
+
+
+#: The members of the short form.
+_SHORT = ("operator", "dtype", "shape")
+
+
+def _from_attributes(document: Any) -> RoundOperator:
+    """The operator in ``{"dialect": NAME, ATTRIBUTE: VALUE, ...}``, with its object's defaults."""
+    name = document.get("dialect") if isinstance(document, Mapping) else None
+    if not isinstance(name, str) or name not in DIALECTS:
+        rule = f"must be a word, or an object whose dialect is one of {', '.join(DIALECTS)}"
+        raise InvalidDescriptor.at(("operator",), f"{rule}, got {shown(document)}")
+    kind = DIALECTS[name].object
+    names = kind.attributes()
+    given = {key: value for key, value in document.items() if key != "dialect"}
+    unknown = [
+        Fault(("operator", key), not_accepted(key, names, wrong="unknown attribute"))
+        for key in given
+        if key not in names
+    ]
+    if unknown:
+        raise InvalidDescriptor.of(unknown)
+    with _faults_at("operator"):
+        return kind(**given)
+
+
+@contextlib.contextmanager
+def _faults_at(*loc: str) -> Iterator[None]:
+    """Have refusals of an operator, or of its descriptor, name the place of its text."""
+    try:
+        yield
+    except InvalidDescriptor as error:
+        raise InvalidDescriptor.of([Fault(loc, fault.msg) for fault in error.faults]) from None

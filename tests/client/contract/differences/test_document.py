@@ -27,7 +27,7 @@ from tensor_round.contract.differences.document import (
 )
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import ProtocolViolation
-from tensor_round.contract.operators.text import operators_on
+from tensor_round.contract.operators.registry import operators_on
 from tensor_round_verify import ROUNDINGS, PatternClass, classify, rounded, samples
 from tensor_round_verify.reference import FLOATS, is_nan
 

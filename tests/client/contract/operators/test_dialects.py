@@ -25,8 +25,12 @@ from support.cases.dialect import Broken, Changes, DialectCases, Whole
 from tensor_round.contract.operators import registry
 from tensor_round.contract.operators.model import OneOf
 from tensor_round.contract.operators.operator import as_operator
-from tensor_round.contract.operators.registry import DIALECTS, operator_of
-from tensor_round.contract.operators.text import SPELLINGS, operator_from_text
+from tensor_round.contract.operators.registry import (
+    DIALECTS,
+    SPELLINGS,
+    operator_from_text,
+    operator_of,
+)
 from tensor_round.contract.rounding import Rounding
 
 each_dialect = pytest.mark.parametrize("dialect", CASES)

@@ -9,8 +9,12 @@ import pytest
 import tensor_round as tr
 from support.cases import descriptors
 from tensor_round.contract.operators import registry
-from tensor_round.contract.operators.registry import DIALECTS
-from tensor_round.contract.operators.text import WORDS, operator_from_text, operators_on
+from tensor_round.contract.operators.registry import (
+    DIALECTS,
+    WORDS,
+    operator_from_text,
+    operators_on,
+)
 
 
 def read(operator: object, dtype: object = "float32", shape: object = (2, 2, 1, 1)) -> Any:
