@@ -4,7 +4,7 @@ Each tile is sent, and if necessary retried, as one request. Source and target a
 memory order first, so that a dense tensor of any order is one flat run and its tiles are views.
 Only tiles with gaps or in the other byte order are copied, one at a time.
 
-A *direct* sink is the target's own memory. The other two receive into scratch memory and copy
+A plain sink is the target's own memory. The other two receive into scratch memory and copy
 whole elements to the target. They serve targets that are also the operand (a request with a torn
 element could not be sent again), that have gaps, or that are in the other byte order. No I/O here.
 """
@@ -38,19 +38,11 @@ class Sink(Protocol):
         """Record that ``count`` bytes were written at the start of the last buffer."""
 
 
-class TensorSink(Sink, Protocol):
-    """A sink for the first ``nbytes`` bytes of an output; the bytes behind them are padding."""
+class TensorSink:
+    """A sink for an output, which it fills from its start: the target itself, if C-contiguous.
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes that the sink holds."""
-
-    def commit(self) -> None:
-        """Complete the target, after all bytes were received, and verified if a digest is used."""
-
-
-class _MemorySink:
-    """Fills one run of memory from its start."""
+    ``nbytes`` are the bytes that it holds; those behind them are padding.
+    """
 
     __slots__ = ("_filled", "_memory", "nbytes")
 
@@ -67,20 +59,11 @@ class _MemorySink:
         """Count the bytes."""
         self._filled += count
 
-
-class DirectSink(_MemorySink):
-    """Receives into the target itself, a C-contiguous little-endian array."""
-
-    __slots__ = ()
-
-    def __init__(self, target: Array) -> None:
-        super().__init__(raw_bytes(target))
-
     def commit(self) -> None:
-        """Do nothing: the bytes are already in the target."""
+        """Complete the target, after all bytes were received, and verified if a digest is used."""
 
 
-class StagedSink(_MemorySink):
+class StagedSink(TensorSink):
     """Copies elements from scratch memory to a target of any strides and byte order.
 
     Each full scratch is copied. With ``hold`` nothing is copied before :meth:`commit`; the
@@ -116,7 +99,7 @@ class StagedSink(_MemorySink):
         self._filled = 0
 
 
-class StridedSink(_MemorySink):
+class StridedSink(TensorSink):
     """Receives a whole output, gaps included, and copies only its elements to the target."""
 
     __slots__ = ("_layout", "_scratch", "_target")
@@ -175,7 +158,7 @@ class Tile(NamedTuple):
         """
         if (self.aliased and can_tear) or not _is_wire_form(self.target):
             return StagedSink(bits(self.target), hold=verified)
-        return DirectSink(self.target)
+        return TensorSink(raw_bytes(self.target))
 
 
 def cut(

@@ -16,7 +16,7 @@ from ..contract.rounding import Rounding, RoundingName
 from ..transport.address import LOCAL, Address
 from ..transport.blocking import Threads
 from ..transport.concurrency import run
-from ..transport.http import Connection, HTTPTransport, Transport
+from ..transport.http import Connection, HTTPTransport
 from ..transport.tls import tls_context
 from .options import Arguments, Options, headers_from, names_options
 from .session import Session
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ..contract.differences.document import Differences
     from ..contract.operators.registry import OperatorWord
-    from ..transport.concurrency import Concurrency
+    from ..transport.concurrency import Concurrency, Transport
     from .execution import AnyDescriptor
     from .tensors import Output
 

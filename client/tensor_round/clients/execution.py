@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..arrays.tiles import TensorSink
 from ..contract.errors import HeadersTooLarge, InvalidArgumentType
 from ..contract.operators import registry
 from ..contract.operators.model import OperatorDescriptor
@@ -15,9 +14,9 @@ from ..contract.operators.registry import Descriptor, operator_of
 from ..contract.progress import counted
 from ..contract.quoting import shown
 from ..contract.wire import native
-from ..transport.exchange import Request, ResponseReader, tensor_reader, tensor_request
 from . import tensors
-from .tensors import Exporter, Output, Tensor
+from .session import LARGE_BYTES
+from .tensors import Exporter, Output, WholeTensor
 
 if TYPE_CHECKING:
     from .session import CallOptions, Session
@@ -28,8 +27,6 @@ AnyDescriptor = Descriptor | Mapping[str, Any] | str | bytes
 
 #: Parsed descriptors that are cached; each has at most 16 KiB.
 _CACHE_SIZE = 256
-#: From this size on, copying a payload takes longer than starting a thread for it.
-_LARGE_BYTES = 256 << 10
 
 
 async def execute(
@@ -56,45 +53,15 @@ async def execute(
         )
         if target.memory is not None:
             target.memory[call.output.element_bytes :] = 0
-    else:
-        target = await _whole(session, prepared, source, target, in_place, options)
-    return Output(target)
-
-
-async def _whole(
-    session: Session,
-    prepared: PreparedDescriptor,
-    source: Tensor,
-    target: Tensor | None,
-    in_place: bool,
-    options: CallOptions,
-) -> Tensor:
-    call, digest, result = prepared.call, session.digest, target
-
-    def make_payload() -> memoryview:
-        return tensors.payload(source, call)
-
-    def make_request() -> Request:
-        return tensor_request(prepared, payload, digest=digest)
-
-    def make_reader(status: int, fields: Mapping[str, str]) -> ResponseReader[None]:
-        return tensor_reader(status, fields, prepared, make_sink, digest=digest)
-
-    def make_sink() -> TensorSink:
-        # Memory is allocated once the service has accepted the tensor.
-        nonlocal result
-        if result is None:
-            result = tensors.allocate(call.output)
-        return tensors.sink(result, in_place=in_place, verified=digest)
-
-    is_large = call.input.byte_length >= _LARGE_BYTES
+        return Output(target)
+    make_payload = partial(tensors.payload, source, call)
+    is_large = call.input.byte_length >= LARGE_BYTES
     payload = await session.concurrency.compute(make_payload) if is_large else make_payload()
-    deadline, progress = options
-    with counted(progress, len(payload)) as add:
-        await session.send(make_request, make_reader, deadline, computes=digest and is_large)
-        add(len(payload))
-    assert result is not None
-    return result
+    whole = WholeTensor(prepared, payload, target, in_place)
+    with counted(options.progress, whole.nbytes) as add:
+        await session.round_tile(whole, options.deadline)
+        add(whole.nbytes)
+    return Output(whole.allocated())
 
 
 def read_descriptor(descriptor: AnyDescriptor) -> tuple[Descriptor, PreparedDescriptor]:

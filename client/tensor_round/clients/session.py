@@ -44,15 +44,14 @@ from ..transport.exchange import (
     tensor_reader,
     tensor_request,
 )
-from ..transport.http import Transport
 from .devices import DeviceRounder
 from .options import Arguments
 
 if TYPE_CHECKING:
     from ..contract.differences.document import Differences
-    from ..transport.concurrency import Concurrency
+    from ..transport.concurrency import Concurrency, Transport
     from .execution import AnyDescriptor
-    from .tensors import Output
+    from .tensors import Output, WholeTensor
 
 #: Seconds before the first retry, which double with each further one, and their maximum.
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
@@ -128,8 +127,8 @@ def _seconds(error: TensorRoundError, tries: int, longest: float) -> float:
 
 
 T = TypeVar("T")
-#: From this size on, computing a digest takes longer than starting a thread for it.
-LARGE_DIGEST_BYTES = 256 << 10
+#: From this size on, a digest or a copy takes longer than starting a thread for it.
+LARGE_BYTES = 256 << 10
 
 #: Ends of URLs that name a path of a service, and not where it begins.
 _PATHS = frozenset({"/round", "/compare", "/operators", "/conformance", "/readyz", "/docs", "/v2"})
@@ -262,12 +261,12 @@ class Session:
         tiles = cut(operator, prepared, source, target, self.tile_bytes, aliased=aliased)
         deadline, progress = options
         if isinstance(tiles, Tile) and progress is False:
-            await self._round_tile(tiles, deadline)
+            await self.round_tile(tiles, deadline)
             return
         with counted(progress, source.nbytes) as add:
 
             async def work(tile: Tile) -> None:
-                await self._round_tile(tile, deadline)
+                await self.round_tile(tile, deadline)
                 add(tile.nbytes)
 
             if isinstance(tiles, Tile):
@@ -279,7 +278,8 @@ class Session:
         """Work on every item, several at a time; the first error cancels the rest."""
         await self.concurrency.for_each(work, items, self._connections, deadline)
 
-    def _round_tile(self, tile: Tile, deadline: Deadline) -> Awaitable[None]:
+    def round_tile(self, tile: Tile | WholeTensor, deadline: Deadline) -> Awaitable[None]:
+        """Round one tile by one request."""
         digest, can_tear = self.digest, not self.transport.is_in_process
         return self.send(
             lambda: tensor_request(tile.prepared, tile.payload(), digest=digest),
@@ -291,7 +291,7 @@ class Session:
                 digest=digest,
             ),
             deadline,
-            computes=digest and tile.nbytes >= LARGE_DIGEST_BYTES,
+            computes=digest and tile.nbytes >= LARGE_BYTES,
         )
 
     async def send(

@@ -15,12 +15,13 @@ import numpy.typing as npt
 from numpy.lib.array_utils import byte_bounds
 from numpy.lib.stride_tricks import as_strided
 
-from ..arrays.tiles import DirectSink, StagedSink, StridedSink, TensorSink
+from ..arrays.tiles import StagedSink, StridedSink, TensorSink, raw_bytes
 from ..contract.array_forms import read_array, read_out
 from ..contract.call import RoundCall, wrong_size
 from ..contract.errors import InvalidArgument
 from ..contract.host_memory import Array, bits, check_writable, is_masked, strided_view
 from ..contract.layout import Layout
+from ..contract.operators.operator import PreparedDescriptor
 
 Bytes = npt.NDArray[np.uint8]
 #: A buffer or an array, by one of the protocols of :func:`.read_array`, which no type expresses.
@@ -159,10 +160,42 @@ def sink(target: Tensor, *, in_place: bool, verified: bool) -> TensorSink:
         # Padding behind the last element is dropped.
         memory = target.extent()
     if memory is not None:
-        return StagedSink(memory, hold=verified) if in_place else DirectSink(memory)
+        return StagedSink(memory, hold=verified) if in_place else TensorSink(raw_bytes(memory))
     if target.layout.is_packed:
         return StagedSink(bits(target.elements), hold=verified)
     return StridedSink(bits(target.elements), target.layout)
+
+
+@dataclass(slots=True)
+class WholeTensor:
+    """A whole tensor, gaps included, to send as one tile; see :class:`.Tile`.
+
+    ``bytes`` are its payload. Memory for a ``target`` that is None is allocated once the service
+    has accepted the tensor.
+    """
+
+    prepared: PreparedDescriptor
+    bytes: memoryview
+    target: Tensor | None
+    in_place: bool
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the payload."""
+        return len(self.bytes)
+
+    def payload(self) -> memoryview:
+        """The payload."""
+        return self.bytes
+
+    def allocated(self) -> Tensor:
+        """The target, allocated now if it was not yet."""
+        self.target = self.target or allocate(self.prepared.call.output)
+        return self.target
+
+    def sink(self, *, verified: bool, can_tear: bool) -> TensorSink:
+        """The sink of the output."""
+        return sink(self.allocated(), in_place=self.in_place, verified=verified)
 
 
 def _allocated(layout: Layout, make: Callable[[int, type[np.uint8]], Bytes]) -> Bytes:

@@ -16,14 +16,13 @@ from ..contract.version import __version__
 from ..transport.address import LOCAL, Address
 from ..transport.concurrency import Deadline
 from ..transport.exchange import Request
-from ..transport.http import Transport
 from .options import Arguments
 from .session import CallOptions, MakeReader, Session
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
-    from ..transport.concurrency import Concurrency
+    from ..transport.concurrency import Concurrency, Transport
 
 T = TypeVar("T")
 

@@ -4,7 +4,7 @@
 ``local_transport``   the service's engine in this process, without a network
 ``blocking``, ``asynchronous``  parallel work, pools of connections, and streams of bytes: in
                       threads and on sockets, or in tasks of asyncio
-``http``              the interface of a transport, and the client's own: HTTP/1.1 on streams
+``http``              the client's own transport: HTTP/1.1 on streams
 ``exchange``          requests as values, and readers of their responses
 ``concurrency``, ``address``  waiting and time limits; URLs and host names
 

@@ -11,7 +11,6 @@ import random
 import time
 import zlib
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ..arrays.tiles import Sink, TensorSink
@@ -23,7 +22,6 @@ from ..contract.errors import (
     ProtocolViolation,
     RequestRefused,
 )
-from ..contract.layout import Layout
 from ..contract.operators.operator import PreparedDescriptor
 from ..contract.quoting import one_line, printable, shown
 from ..contract.wire import native, strictjson
@@ -307,7 +305,7 @@ def tensor_reader(
     stated = headers.get("output-descriptor")
     if stated is None:
         raise ProtocolViolation("the response has no Output-Descriptor")
-    if stated != prepared.output_descriptor and not _describes(stated, output):
+    if stated != prepared.output_descriptor and not native.describes(stated, output):
         raise ProtocolViolation("the response's Output-Descriptor is not the one asked for")
     length = headers.get("content-length")
     if length is not None and length != str(output.byte_length):
@@ -338,21 +336,6 @@ def _check_media_type(headers: Mapping[str, str], expected: str) -> None:
         raise violation
     if headers.get("content-encoding", "identity") != "identity":
         raise ProtocolViolation("the response has a Content-Encoding that was not asked for")
-
-
-@lru_cache(maxsize=1024)
-def _described(stated: str) -> Layout:
-    return native.parse_output_descriptor(stated.encode())
-
-
-def _describes(stated: str, output: Layout) -> bool:
-    layout = _described(stated)
-    return (
-        layout.dtype is output.dtype
-        and layout.shape == output.shape
-        and layout.byte_length == output.byte_length
-        and layout.lies_like(output.strides)
-    )
 
 
 def _stated_digest(headers: Mapping[str, str]) -> bytes:

@@ -1,4 +1,4 @@
-"""The interface of a transport, and the client's own: HTTP/1.1 without copies of payloads.
+"""The client's own transport: HTTP/1.1 without copies of payloads.
 
 httpx2 copies each body three times, in pieces of 64 KiB. At 64 MiB that takes longer than the rest
 of the call.
@@ -10,7 +10,7 @@ import ssl
 from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ..contract.errors import ConnectionFailed, DeadlineExceeded
 from ..contract.wire import http1
@@ -20,42 +20,6 @@ from .exchange import Headers, Request, ResponseReader
 
 if TYPE_CHECKING:
     from .concurrency import Concurrency, Connections, Stream
-
-
-class Response(Protocol):
-    """A response whose head was received; its receiver must close it."""
-
-    @property
-    def status(self) -> int:
-        """The HTTP status code."""
-
-    @property
-    def fields(self) -> Mapping[str, str]:
-        """Its headers by lower-case name; several of one name are joined by commas."""
-
-    def receive(self, reader: ResponseReader[Any], deadline: Deadline) -> Awaitable[None]:
-        """Receive the whole body into a reader."""
-
-    async def close(self) -> None:
-        """Release the response, read or not."""
-
-
-class Transport(Protocol):
-    """Sends requests to a service.
-
-    Its methods raise :class:`ConnectionFailed`, :class:`DeadlineExceeded`,
-    :class:`ProtocolViolation` and :class:`InvalidArgument`; in process also
-    :class:`RequestRefused`.
-    """
-
-    #: Whether responses come from this process, so that none can be cut off or garbled.
-    is_in_process: bool = False
-
-    async def send(self, request: Request, deadline: Deadline) -> Response:
-        """Send a request, and receive the head of its response."""
-
-    async def close(self) -> None:
-        """Close every connection."""
 
 
 def coalesce(parts: list[memoryview], limit: int) -> list[memoryview]:
@@ -223,11 +187,13 @@ def _advice(error: OSError | ValueError) -> str:
 _CACHED_HEADS = 256
 
 
-class HTTPTransport(Transport):
+class HTTPTransport:
     """Sends requests to one address over a pool of connections, blocking or asynchronous.
 
     ``common`` are the headers of every request.
     """
+
+    is_in_process = False
 
     def __init__(self, address: Address, common: Headers, pool: Connections) -> None:
         lines = _lines([(b"Host", address.host_header.encode()), *common])

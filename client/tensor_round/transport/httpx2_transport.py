@@ -13,7 +13,6 @@ from ..contract.wire.http1 import fields
 from .address import Address
 from .concurrency import Deadline
 from .exchange import Headers, Request, ResponseReader, copy_into
-from .http import Transport
 
 #: Pieces of a request's body, in bytes; so large that the cost of each is negligible.
 _PIECE_BYTES = 1 << 20
@@ -34,11 +33,13 @@ class Payload(httpx2.SyncByteStream, httpx2.AsyncByteStream):
             yield piece
 
 
-class Httpx2Transport(Transport):
+class Httpx2Transport:
     """Sends requests by a transport of httpx2, which ``is_async`` or blocks.
 
     ``common`` are the headers of every request.
     """
+
+    is_in_process = False
 
     def __init__(
         self,

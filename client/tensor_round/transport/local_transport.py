@@ -16,7 +16,6 @@ from ..contract.errors import InvalidArgument
 from ..contract.wire import native, strictjson
 from .concurrency import Deadline
 from .exchange import Request, ResponseReader, copy_into
-from .http import Transport
 
 #: Bytes rounded between two checks of the deadline: 10 to 60 ms, and enough for all cores.
 _PIECE_BYTES = 32 << 20
@@ -64,7 +63,7 @@ def open_engine() -> Engine:
     return engine
 
 
-class LocalTransport(Transport):
+class LocalTransport:
     """Rounds in the calling thread, or for an asynchronous client beside its event loop."""
 
     is_in_process = True

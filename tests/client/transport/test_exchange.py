@@ -17,7 +17,7 @@ from tensor_round import (
     ProtocolViolation,
     RequestRefused,
 )
-from tensor_round.arrays.tiles import DirectSink
+from tensor_round.arrays.tiles import TensorSink, raw_bytes
 from tensor_round.contract.errors import UnknownRefusal, problem
 from tensor_round.contract.wire import native
 from tensor_round.transport.exchange import (
@@ -50,7 +50,9 @@ def answered(
     """The target after such an answer, given in pieces."""
     target = np.zeros(3, "<u4")
     merged = {k: v for k, v in {**HEADERS, **headers}.items() if v is not None}
-    reader = tensor_reader(200, merged, PREPARED, lambda: DirectSink(target), digest=digest)
+    reader = tensor_reader(
+        200, merged, PREPARED, lambda: TensorSink(raw_bytes(target)), digest=digest
+    )
     eat(reader, body, piece)
     return target.tobytes()
 

@@ -19,7 +19,7 @@ import tensor_round as tr
 from support.cases.array_cases import LAYOUTS, bits, expected_bits, patterns
 from support.http.proxy import Fault, Proxy
 from support.services.server import Service
-from tensor_round.clients.session import LARGE_DIGEST_BYTES
+from tensor_round.clients.session import LARGE_BYTES
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
 
@@ -51,17 +51,15 @@ def test_digests_of_large_tiles_leave_the_loop_alone(
     sha256 = hashlib.sha256
 
     def seen(*data: Any) -> Any:
-        if data and len(data[0]) >= LARGE_DIGEST_BYTES:
+        if data and len(data[0]) >= LARGE_BYTES:
             threads.append(threading.get_ident())
         return sha256(*data)
 
     monkeypatch.setattr(hashlib, "sha256", seen)
-    x = patterns("float32", 3 * LARGE_DIGEST_BYTES // 4)
+    x = patterns("float32", 3 * LARGE_BYTES // 4)
 
     async def main() -> None:
-        async with tr.AsyncClient(
-            service.url, tile_bytes=LARGE_DIGEST_BYTES, digest=True
-        ) as client:
+        async with tr.AsyncClient(service.url, tile_bytes=LARGE_BYTES, digest=True) as client:
             assert np.array_equal(bits(await client.round(x)), expected_bits(x))
             assert len(threads) == 3
             assert threading.get_ident() not in threads

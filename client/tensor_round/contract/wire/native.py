@@ -10,10 +10,9 @@ import binascii
 import hashlib
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
+from functools import lru_cache
 
-from ..dtypes import BY_NAME
-from ..errors import DigestMismatch, InvalidDescriptor, MalformedJSON, ProtocolViolation
+from ..errors import DigestMismatch, MalformedJSON
 from ..layout import Layout
 from . import strictjson
 
@@ -84,27 +83,23 @@ def output_descriptor(layout: Layout) -> bytes:
     return strictjson.dumps(layout.describe())
 
 
-def parse_output_descriptor(value: bytes) -> Layout:
-    """The layout in an Output-Descriptor; raises :class:`ProtocolViolation` if it has none."""
+@lru_cache(maxsize=1024)
+def describes(value: str, layout: Layout) -> bool:
+    """Whether an Output-Descriptor, in any spelling of its JSON, is that of a layout.
+
+    Strides of dimensions of size 1, which have no effect, may differ.
+    """
     try:
-        members = strictjson.loads(value, max_depth=2)
-        if not isinstance(members, dict) or set(members) != _OUTPUT_MEMBERS:
-            raise ProtocolViolation("the response's Output-Descriptor has other members")
-        dtype = BY_NAME.get(members["dtype"]) if isinstance(members["dtype"], str) else None
-        shape, strides, byte_length = (members[k] for k in ("shape", "strides", "byte_length"))
-        if dtype is None or not all(map(_are_sizes, (shape, strides, [byte_length]))):
-            raise ProtocolViolation("the response's Output-Descriptor has values of other types")
-        return Layout.of(dtype, shape, strides, byte_length)
-    except (MalformedJSON, InvalidDescriptor) as error:
-        raise ProtocolViolation(f"the response's Output-Descriptor: {error.detail}") from error
+        members = strictjson.loads(value.encode(), max_depth=2)
+    except MalformedJSON:
+        return False
+    strides = members.get("strides") if isinstance(members, dict) else None
+    if not isinstance(strides, list) or len(strides) != len(layout.shape):
+        return False
+    return members == {**layout.describe(), "strides": strides} and layout.lies_like(strides)
 
 
-_OUTPUT_MEMBERS = {"dtype", "shape", "strides", "byte_length"}
 _WEIGHTS = frozenset(map(str, range(1, 11)))
-
-
-def _are_sizes(values: Any) -> bool:
-    return isinstance(values, list) and all(type(value) is int for value in values)
 
 
 def _members(values: Iterable[str]) -> Iterator[tuple[str, str]]:
