@@ -96,7 +96,8 @@ class Layout:
         Such a tensor can be rounded as a flat array, whatever the order of its elements.
         """
         step = 1
-        for stride, size in self._dimensions():
+        dimensions = _by_stride(self.shape, self.strides) if self.element_count else []
+        for stride, size in dimensions:
             if stride != step:
                 return False
             step *= size
@@ -122,11 +123,6 @@ class Layout:
     def is_free_of_overlap(self) -> bool:
         """Whether it is proven that no two elements share bytes; see :func:`are_distinct`."""
         return self.element_count == 0 or are_distinct(self.shape, self.strides)
-
-    def _dimensions(self) -> list[tuple[int, int]]:
-        if self.element_count == 0:
-            return []
-        return _by_stride(self.shape, self.strides)
 
     def describe(self) -> dict[str, Any]:
         """The layout as JSON values, as in ``Output-Descriptor`` and the ``ieee754`` dialect."""

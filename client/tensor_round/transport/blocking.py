@@ -52,7 +52,11 @@ class Pool:
         """Wait for a connection for the caller alone; raises :class:`DeadlineExceeded`."""
         with self._lock:
             while not (self._idle or self._closed):
-                self._wait(deadline.next_wait())
+                self._waiting += 1
+                try:
+                    self._changed.wait(deadline.next_wait())
+                finally:
+                    self._waiting -= 1
             if self._closed:
                 raise InvalidArgument("the client is closed")
             return self._idle.pop()
@@ -74,13 +78,6 @@ class Pool:
             while self._idle:
                 self._idle.pop().close()
             self._changed.notify_all()
-
-    def _wait(self, seconds: float) -> None:
-        self._waiting += 1
-        try:
-            self._changed.wait(seconds)
-        finally:
-            self._waiting -= 1
 
     def reset_after_fork(self) -> None:
         """In a forked child: close the copies of the parent's sockets, which stay open there."""

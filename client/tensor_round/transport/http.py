@@ -77,12 +77,32 @@ class Connection:
 
     async def receive_body(self, reader: ResponseReader[Any]) -> None:
         """Receive the response's body into the reader's buffers."""
-        body = self._body
+        body, stream = self._body, self._stream
         assert body is not None
-        while not body.is_whole:
-            buffer = reader.get_buffer()
-            if count := body.read_into(buffer) or await self._receive(body, buffer):
-                reader.advance(count)
+        assert stream is not None
+        try:
+            while not body.is_whole:
+                buffer = reader.get_buffer()
+                count = body.read_into(buffer)
+                if not count and not body.is_whole:
+                    limit = body.direct_bytes
+                    memory = buffer[:limit] if limit else self._buffer
+                    received = await stream.receive_into(memory, self._deadline)
+                    if not received:
+                        body.feed_eof()
+                    elif limit:
+                        body.advance(received)
+                        count = received
+                    else:
+                        body.feed(memory[:received])
+                if count:
+                    reader.advance(count)
+        except EOFError:
+            raise ConnectionFailed(
+                "the service closed the connection within its response"
+            ) from None
+        except OSError as error:
+            raise ConnectionFailed(f"the connection broke within the response: {error}") from error
 
     @property
     def is_reusable(self) -> bool:
@@ -128,31 +148,6 @@ class Connection:
                 if not head.is_interim:
                     return head, received
         raise EOFError
-
-    async def _receive(self, body: http1.BodyReader, memory: memoryview) -> int:
-        """Receive bytes of the body, at least one; 0 at its end."""
-        assert self._stream is not None
-        try:
-            while not body.is_whole:
-                if limit := body.direct_bytes:
-                    count = await self._stream.receive_into(memory[:limit], self._deadline)
-                    body.advance(count)
-                    if count:
-                        return count
-                    body.feed_eof()
-                elif count := await self._stream.receive_into(self._buffer, self._deadline):
-                    body.feed(self._buffer[:count])
-                    if count := body.read_into(memory):
-                        return count
-                else:
-                    body.feed_eof()
-        except EOFError:
-            raise ConnectionFailed(
-                "the service closed the connection within its response"
-            ) from None
-        except OSError as error:
-            raise ConnectionFailed(f"the connection broke within the response: {error}") from error
-        return 0
 
     async def _open(self) -> Stream:
         try:

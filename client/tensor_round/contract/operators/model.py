@@ -6,7 +6,7 @@ Their errors are the faults of a refusal, with this project's messages.
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
@@ -38,23 +38,23 @@ LISTED_FAULTS = 32
 #: Tags of unions begin with this character, which no field name does.
 UNION_TAG = "|"
 
-_MESSAGES: dict[str, Callable[[dict[str, Any]], str]] = {
-    "missing": lambda context: "is required",
-    "extra_forbidden": lambda context: f"unknown field{context['hint']}",
-    "model_type": lambda context: "must be an object",
-    "list_type": lambda context: "must be an array",
-    "int_type": lambda context: "must be an integer",
-    "string_type": lambda context: "must be a string",
-    "too_long": lambda context: f"must have at most {context['max_length']} dimensions",
-    "greater_than_equal": lambda context: f"must be at least {context['ge']}",
-    "less_than_equal": lambda context: f"must be at most {context['le']}",
-    "less_than": lambda context: f"must be less than {context['lt']}",
-    "string_unicode": lambda context: "has a field name that is not Unicode text",
+#: By pydantic's kind of error; ``{got}`` is the wrong value.
+_MESSAGES = {
+    "missing": "is required",
+    "extra_forbidden": "unknown field{hint}",
+    "model_type": "must be an object, got {got}",
+    "list_type": "must be an array, got {got}",
+    "int_type": "must be an integer, got {got}",
+    "string_type": "must be a string, got {got}",
+    "too_long": "must have at most {max_length} dimensions, got {actual_length}",
+    "greater_than_equal": "must be at least {ge}, got {got}",
+    "less_than_equal": "must be at most {le}, got {got}",
+    "less_than": "must be less than {lt}, got {got}",
+    "string_unicode": "has a field name that is not Unicode text",
     # An error of this package; pydantic's own message would begin with its class.
-    "value_error": lambda context: str(context["error"]),
-    "literal_error": lambda context: f"must be {context['expected']}",
+    "value_error": "{error}",
+    "literal_error": "must be {expected}, got {got}",
 }
-_WITHOUT_INPUT = frozenset({"missing", "extra_forbidden", "string_unicode", "value_error"})
 
 
 def faults_of(error: ValidationError, model: type[BaseModel]) -> list[Fault]:
@@ -75,15 +75,10 @@ def faults_of(error: ValidationError, model: type[BaseModel]) -> list[Fault]:
 
 
 def _message(finding: ErrorDetails) -> str:
-    kind, context = finding["type"], finding.get("ctx", {})
-    if kind not in _MESSAGES:
+    rule = _MESSAGES.get(finding["type"])
+    if rule is None:
         return finding["msg"]
-    rule = _MESSAGES[kind](context)
-    if kind in _WITHOUT_INPUT:
-        return rule
-    if kind == "too_long":
-        return f"{rule}, got {context['actual_length']}"
-    return f"{rule}, got {shown(finding['input'])}"
+    return rule.format(got=shown(finding["input"]), **finding.get("ctx", {}))
 
 
 def _loc(parts: tuple[str | int, ...]) -> tuple[str | int, ...]:
