@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arrays import cuda_driver
-from ..arrays.cuda_driver import DriverFailed, Export
-from ..arrays.device import ArrayLibrary, library_of
+from ..arrays import device
+from ..arrays.device import ArrayLibrary, DriverFailed, Export, library_of
 from ..contract.call import RoundCall
 from ..contract.errors import InvalidArgument, RequestRefused, TensorRoundError, TensorTooLarge
 from ..contract.host_memory import refuse_loss_of_gradient
@@ -158,7 +157,7 @@ class DeviceRounder:
         if not self._can_share:
             return False
         try:
-            gpu = cuda_driver.open_driver()
+            gpu = device.open_driver()
             gpu.wait(source)
             exports = [gpu.export(address) for address in (source, target)]
             await _infer(self._session, call, exports, deadline)
@@ -181,7 +180,7 @@ class DeviceRounder:
         memory = np.empty(layout.shape, layout.dtype.numpy)
         flat = memory.reshape(-1).view(np.uint8)
         try:
-            gpu = cuda_driver.open_driver()
+            gpu = device.open_driver()
             gpu.wait(source)
             gpu.read(source, flat)
             await self._session.round_tiles(operator, prepared, memory, memory, options)

@@ -196,7 +196,7 @@ class Session:
     async def compare(self, x: Any, progress: Progress) -> Differences:
         """Compare the rounding directions on ``x``; see :meth:`Client.compare`."""
         from ..contract.array_forms import read_array
-        from .comparisons import compare  # at first use, with pydantic
+        from .execution import compare  # at first use, with pydantic
 
         with self._call("compare", progress) as options:
             operand = read_array(x)

@@ -24,9 +24,8 @@ from support.devices.host_kernels import NO_COMPILER, compiler
 from support.segments import Segment, segment
 from support.services.server import Service
 from support.services.variants import DeviceService
-from tensor_round.arrays import cuda_driver
 from tensor_round.arrays import device as device_arrays
-from tensor_round.arrays.cuda_driver import DriverFailed, Export
+from tensor_round.arrays.device import DriverFailed, Export
 from tensor_round.contract.dtypes import BY_NAME, from_numpy
 from tensor_round_verify.reference import FLOATS, all_patterns, rounded
 
@@ -137,7 +136,7 @@ def sharing() -> Iterator[Service]:
 def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[SharedPool]:
     pool = SharedPool()
     monkeypatch.setattr(device_arrays, "LIBRARIES", (*device_arrays.LIBRARIES, pool))
-    monkeypatch.setattr(cuda_driver, "open_driver", lambda: pool)
+    monkeypatch.setattr(device_arrays, "open_driver", lambda: pool)
     pretend_imported(monkeypatch)
     yield pool
     pool.close()
@@ -262,9 +261,9 @@ def test_a_service_that_cannot_open_a_handle_gets_copies(
     """As one on another host cannot."""
     export = pool.export
 
-    def elsewhere(address: int) -> cuda_driver.Export:
+    def elsewhere(address: int) -> Export:
         found = export(address)
-        return cuda_driver.Export(b"gone".ljust(64, b"\0"), 0, found.nbytes, found.offset)
+        return Export(b"gone".ljust(64, b"\0"), 0, found.nbytes, found.offset)
 
     monkeypatch.setattr(pool, "export", elsewhere)
     assert "cannot be opened" in copies_once(client, pool, caplog)
