@@ -108,7 +108,7 @@ class Connection:
     def is_reusable(self) -> bool:
         """Whether another request may be sent: the response was read to its end, and no further."""
         body = self._body
-        return self._is_persistent and body is not None and body.is_whole and not body.surplus
+        return self._is_persistent and body is not None and body.is_whole and not body.buffered
 
     def close(self) -> None:
         """Close the stream, if it is open."""

@@ -50,12 +50,6 @@ class Version:
         takes = f"exactly {self.min_rank}" if exact else f"{self.min_rank} to {self.max_rank}"
         return [Fault(loc, f"{self.title} takes {takes} dimensions, got {rank}")]
 
-    def dtype_faults(self, dtype: str, loc: tuple[str | int, ...]) -> list[Fault]:
-        """The fault of a data type that this version does not accept, if any."""
-        if dtype in self.dtypes:
-            return []
-        return [Fault(loc, f"got {dtype}; {self.takes}")]
-
 
 def overlap_fault(title: str, loc: tuple[str | int, ...]) -> Fault:
     """The fault of an output whose elements may share bytes."""

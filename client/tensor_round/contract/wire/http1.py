@@ -169,7 +169,8 @@ class BodyReader:
         max_line_bytes: int = MAX_CHUNK_LINE_BYTES,
         trailers: bool = False,
     ) -> None:
-        self._buffered = buffered
+        #: Bytes that were fed and not read yet; once the body is whole, those behind its end.
+        self.buffered = buffered
         self._max_line_bytes = max_line_bytes
         self._trailers = trailers
         self._is_chunked = is_chunked
@@ -182,31 +183,19 @@ class BodyReader:
     @property
     def direct_bytes(self) -> int:
         """Bytes that may be received directly into the body's place; 0 before chunk framing."""
-        if self._buffered or self.is_whole:
+        if self.buffered or self.is_whole:
             return 0
         return (1 << 62) if self._is_endless else self._left
-
-    @property
-    def surplus(self) -> int:
-        """Bytes that were received behind the body's end."""
-        return len(self._buffered) if self.is_whole else 0
-
-    @property
-    def buffered(self) -> bytearray:
-        """Bytes that were fed and not read yet."""
-        return self._buffered
 
     def read_into(self, memory: memoryview) -> int:
         """Copy buffered bytes of the body into memory; the number of bytes."""
         if self._is_chunked and not self._left:
             self._read_chunk_line()
-        available = (
-            len(self._buffered) if self._is_endless else min(self._left, len(self._buffered))
-        )
+        available = len(self.buffered) if self._is_endless else min(self._left, len(self.buffered))
         count = min(len(memory), available)
         if count:
-            memory[:count] = self._buffered[:count]
-            del self._buffered[:count]
+            memory[:count] = self.buffered[:count]
+            del self.buffered[:count]
             self.advance(count)
         return count
 
@@ -218,7 +207,7 @@ class BodyReader:
 
     def feed(self, received: bytes | memoryview) -> None:
         """Buffer received bytes, which may contain framing."""
-        self._buffered += received
+        self.buffered += received
 
     def feed_eof(self) -> None:
         """End the stream; raises :class:`EOFError` unless the body ends with it."""
@@ -229,14 +218,14 @@ class BodyReader:
     def _read_chunk_line(self) -> None:
         """Remove the line before the next chunk's bytes, once it is buffered."""
         start = 2 if self._is_within_chunk else 0
-        if self.is_whole or len(self._buffered) < start:
+        if self.is_whole or len(self.buffered) < start:
             return
-        if self._buffered[:start] != b"\r\n"[:start]:
+        if self.buffered[:start] != b"\r\n"[:start]:
             raise ProtocolViolation("a chunk is longer than its stated size")
-        line = _CHUNK_LINE.match(self._buffered, start)
-        if line is None and b"\n" in self._buffered[start:]:
+        line = _CHUNK_LINE.match(self.buffered, start)
+        if line is None and b"\n" in self.buffered[start:]:
             raise ProtocolViolation("a chunk is malformed")
-        if (len(self._buffered) if line is None else line.end()) > self._max_line_bytes:
+        if (len(self.buffered) if line is None else line.end()) > self._max_line_bytes:
             raise FramingTooLong(f"a chunk's line has more than {self._max_line_bytes} bytes")
         if line is None:
             return
@@ -244,25 +233,25 @@ class BodyReader:
         if size == 0:
             self._end_at(line.end())
             return
-        del self._buffered[: line.end()]
+        del self.buffered[: line.end()]
         self._left, self._is_within_chunk = size, True
 
     def _end_at(self, position: int) -> None:
         """Remove the trailer section behind the last chunk, once it is buffered."""
-        rest = bytes(self._buffered[position : position + 2])
+        rest = bytes(self.buffered[position : position + 2])
         if len(rest) < 2:
             return
         if rest != b"\r\n":
-            end = self._buffered.find(_END, position)
+            end = self.buffered.find(_END, position)
             if not self._trailers:
                 raise ProtocolViolation("the body has trailers, which were not asked for")
-            stop = end + len(_END) if end >= 0 else len(self._buffered)
+            stop = end + len(_END) if end >= 0 else len(self.buffered)
             if stop - position > self._max_line_bytes:
                 raise FramingTooLong(f"trailers have more than {self._max_line_bytes} bytes")
             if end < 0:
                 return
-            if not _TRAILERS.fullmatch(self._buffered, position, stop):
+            if not _TRAILERS.fullmatch(self.buffered, position, stop):
                 raise ProtocolViolation("a trailer is malformed")
             position = stop - 2
-        del self._buffered[: position + 2]
+        del self.buffered[: position + 2]
         self.is_whole = True

@@ -90,8 +90,8 @@ class StableHLODescriptor(OperatorDescriptor):
     def resolve(self) -> RoundCall:
         """The call of this descriptor; raises :class:`InvalidDescriptor`."""
         element, sizes = _parts(self.operand)
-        if faults := VERSION.dtype_faults(element, ("operand",)):
-            raise InvalidDescriptor.of(faults)
+        if element not in DTYPES:
+            raise InvalidDescriptor.at(("operand",), f"got {element}; {VERSION.takes}")
         shape = tuple(map(int, sizes))
         return RoundCall.packed(MODES[self.op], DTYPES[element], shape, ("operand",))
 

@@ -7,9 +7,9 @@ every entity attack.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
-from typing import cast
+from typing import TypeVar, cast
 from xml.etree import ElementTree
 
 from ...dtypes import DTypeName
@@ -17,6 +17,8 @@ from ...errors import InvalidArgumentType, InvalidDescriptor
 from ...quoting import shown
 from ..dialects.openvino import DTYPES, VERSION, OpenVINODescriptor, OpenVINOMode, OpenVINORound
 from .sources import only, read_file, refuse_name
+
+T = TypeVar("T")
 
 #: The longest text, in characters or bytes. Models of the largest networks have some 20 MiB.
 MAX_LENGTH = 64 << 20
@@ -61,30 +63,23 @@ def from_openvino(
     data = [child.attrib for child in root.findall("data")]
     if len(data) > 1:
         raise _refusal(("data",), f"a layer has one data at most, got {len(data)}")
-    ports = [port for side in ("input", "output") if (port := _port(root, side)) is not None]
-    tensor = _agreed(ports)
+    types, shapes = zip(*(_port(root, side) for side in ("input", "output")), strict=True)
+    element_type = _agreed(types, "precision")
+    shape = _agreed(shapes, "dim")
     stated = OpenVINODescriptor.read(
         {
             **{key: root.attrib[key] for key in ("type", "version") if key in root.attrib},
             **({"data": data[0]} if data else {}),
             "input": {
-                "element_type": tensor.element_type or "f32",
-                "shape": [] if tensor.shape is None else tensor.shape,
+                "element_type": element_type or "f32",
+                "shape": [] if shape is None else shape,
             },
         }
     )
-    dtype = tensor.element_type and DTYPES[tensor.element_type]
+    dtype = element_type and DTYPES[element_type]
     return OpenVINORound(
-        cast(OpenVINOMode, stated.mode), dtype=cast(DTypeName | None, dtype), shape=tensor.shape
+        cast(OpenVINOMode, stated.mode), dtype=cast(DTypeName | None, dtype), shape=shape
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Port:
-    """The type and the shape that a port states; None for one that it does not."""
-
-    element_type: str | None
-    shape: tuple[int, ...] | None
 
 
 class _Builder(ElementTree.TreeBuilder):
@@ -123,10 +118,10 @@ def _parsed(layer: object) -> ElementTree.Element:
         raise _refusal((), "the XML is of an unknown encoding") from None
 
 
-def _port(layer: ElementTree.Element, side: str) -> _Port | None:
-    """The only port of a side; None if the layer does not have that side."""
+def _port(layer: ElementTree.Element, side: str) -> tuple[str | None, tuple[int, ...] | None]:
+    """The type and the shape that a side's only port states; None for one that it does not."""
     if layer.find(side) is None:
-        return None
+        return None, None
     ports = layer.findall(f"{side}/port")
     if len(ports) != 1:
         raise _refusal((side,), f"a Round has exactly one port here, got {len(ports)}")
@@ -136,10 +131,8 @@ def _port(layer: ElementTree.Element, side: str) -> _Port | None:
         for position, dim in enumerate(ports[0].findall("dim"))
     ]
     static = tuple(size for size in sizes if size is not None)
-    return _Port(
-        precision and _PRECISIONS.get(precision, precision.lower()),
-        static if len(static) == len(sizes) else None,
-    )
+    element_type = precision and _PRECISIONS.get(precision, precision.lower())
+    return element_type, static if len(static) == len(sizes) else None
 
 
 def _size(text: str, loc: tuple[str | int, ...]) -> int | None:
@@ -151,15 +144,12 @@ def _size(text: str, loc: tuple[str | int, ...]) -> int | None:
     return int(text)
 
 
-def _agreed(ports: list[_Port]) -> _Port:
-    """The type and the shape that all ports agree on."""
-    types = {port.element_type for port in ports} - {None}
-    shapes = {port.shape for port in ports} - {None}
-    if len(types) > 1:
-        raise _refusal(("output", "port", "precision"), "must equal the input's")
-    if len(shapes) > 1:
-        raise _refusal(("output", "port", "dim"), "must equal the input's")
-    return _Port(next(iter(types), None), next(iter(shapes), None))
+def _agreed(stated: Iterable[T | None], what: str) -> T | None:
+    """The value that all ports agree on, as far as they state one."""
+    values = set(stated) - {None}
+    if len(values) > 1:
+        raise _refusal(("output", "port", what), "must equal the input's")
+    return next(iter(values), None)
 
 
 def _refusal(loc: tuple[str | int, ...], rule: str) -> InvalidDescriptor:
