@@ -20,7 +20,7 @@ from ..contract.array_forms import read_array, read_out
 from ..contract.call import RoundCall, wrong_size
 from ..contract.errors import InvalidArgument
 from ..contract.host_memory import Array, bits, check_writable, is_masked, strided_view
-from ..contract.layout import Layout
+from ..contract.layout import Layout, span
 from ..contract.operators.operator import PreparedDescriptor
 
 Bytes = npt.NDArray[np.uint8]
@@ -46,25 +46,19 @@ class Tensor:
     @property
     def has_stated_layout(self) -> bool:
         """Whether the elements are little-endian and have the layout's strides."""
-        layout, itemsize = self.layout, self.layout.dtype.itemsize
-        if self.elements.dtype != layout.dtype.numpy:
+        dtype, steps = self.layout.dtype, self.elements.strides
+        if self.elements.dtype != dtype.numpy or any(step % dtype.itemsize for step in steps):
             return False
-        steps = zip(self.elements.strides, layout.strides, layout.shape, strict=True)
-        return layout.element_count == 0 or all(
-            step == stride * itemsize for step, stride, size in steps if size > 1
-        )
+        return self.layout.lies_like([step // dtype.itemsize for step in steps])
 
     def extent(self) -> Bytes:
         """The memory from the first to the last element; call it if :attr:`has_stated_layout`."""
         itemsize = self.layout.dtype.itemsize
         if self.layout.element_count == 0:
             return np.empty(0, np.uint8)
-        last = sum(
-            (size - 1) * stride
-            for size, stride in zip(self.elements.shape, self.elements.strides, strict=True)
-        )
         first = as_strided(bits(self.elements), (1,), (itemsize,)).view(np.uint8)
-        return as_strided(first, (last + itemsize,), (1,))
+        nbytes = span(self.elements.shape, self.elements.strides) - 1 + itemsize
+        return as_strided(first, (nbytes,), (1,))
 
 
 def read_input(data: Exporter, call: RoundCall) -> Tensor:

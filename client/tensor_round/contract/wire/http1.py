@@ -25,6 +25,7 @@ Headers = list[tuple[bytes, bytes]]
 _CACHED_HEADS = 256
 _CACHED_HEAD_BYTES = 2 << 10
 
+_MAGIC = b"HTTP/1."
 _END = b"\r\n\r\n"
 _STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-9]\d\d)(?: [^\r\n]*+)?\r\n")
 _FIELD = re.compile(
@@ -75,7 +76,7 @@ def split_head(received: bytes | bytearray) -> tuple[ResponseHead, int] | None:
             raise ProtocolViolation(f"the response's head has more than {MAX_HEAD_BYTES} bytes")
         if received.startswith(_TLS_ALERT):
             raise ProtocolViolation("the response is not HTTP: the service may speak https://")
-        if not _may_begin_response(received):
+        if received[: len(_MAGIC)] != _MAGIC[: len(received)]:
             raise ProtocolViolation("the response is not HTTP/1.1")
         return None
     return _read_head(bytes(received[: end + 2])), end + len(_END)
@@ -118,11 +119,6 @@ def parse_head(lines: bytes) -> ResponseHead:
 
 
 _cached = lru_cache(maxsize=_CACHED_HEADS)(parse_head)
-
-
-def _may_begin_response(received: bytes | bytearray) -> bool:
-    magic = b"HTTP/1."
-    return bytes(received[: len(magic)]) == magic[: len(received)]
 
 
 def _framing(status: int, headers: Headers) -> tuple[int | None, bool]:
