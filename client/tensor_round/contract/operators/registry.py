@@ -27,7 +27,7 @@ from ..quoting import not_accepted, shown
 from ..rounding import Rounding
 from ..wire import strictjson
 from .dialect import Dialect
-from .dialects.ieee754 import IEEE754Round
+from .dialects.ieee754 import IEEE754Round as IEEE754Round
 from .model import OperatorDescriptor
 from .operator import ANY_SHAPE, RoundOperator
 
