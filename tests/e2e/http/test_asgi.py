@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from support.http.inference_form import document, infer_path, tensor
-from support.http.native_form import ieee754, message, npy, sha256_field
+from support.http.native_form import ieee754, npy, sha256_field
 from support.services.hosted import HostedService
 from support.services.server import Reply, Service
 
@@ -105,14 +105,6 @@ def test_responses_are_those_of_the_own_protocol(
     assert other.settled()
 
 
-def test_requests_follow_one_another(other: HostedService) -> None:
-    with contextlib.closing(other.connection()) as connection:
-        for name in ("HEAD", "small", "large", "long json", "livez", "method", "infer"):
-            method, path, body, fields = REQUESTS[name]
-            connection.request(method, path, body, fields)
-            assert Reply.read(connection).status == (405 if name == "method" else 200)
-
-
 def test_refusal_waits_for_no_body(other: HostedService) -> None:
     for fields in ("X-Nothing: 1", f"Operator-Descriptor: {ieee754('float32', [3])}"):
         with contextlib.closing(other.connect(20)) as plug:
@@ -122,16 +114,6 @@ def test_refusal_waits_for_no_body(other: HostedService) -> None:
             )
             assert plug.recv(12) == b"HTTP/1.1 400"
     assert other.settled()
-
-
-def test_unknown_transfer_coding_is_refused(other: HostedService) -> None:
-    """Some servers refuse it themselves, each with another status."""
-    with contextlib.closing(other.connect(20)) as plug:
-        plug.sendall(
-            "POST /round HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n"
-            f"Operator-Descriptor: {ieee754('uint8', [3])}\r\n\r\n3\r\nabc\r\n0\r\n\r\n".encode()
-        )
-        assert plug.recv(12)[9:] in (b"400", b"415", b"501")
 
 
 @pytest.mark.parametrize("how", ["close", "reset"])
@@ -151,12 +133,3 @@ def test_hang_up_leaves_nothing_behind(
     assert other.get("/livez").status == 200
     assert other.settled()
     assert not [record for record in caplog.records if record.levelname in ("ERROR", "CRITICAL")]
-
-
-def test_unread_answer_leaves_nothing_behind(other: HostedService) -> None:
-    with contextlib.closing(other.connect()) as plug:
-        plug.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        plug.sendall(message(np.full(8 * MIB, 1.5, "<f4")))
-        assert plug.recv(12) == b"HTTP/1.1 200"
-        plug.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    assert other.settled()

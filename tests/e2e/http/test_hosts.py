@@ -96,12 +96,6 @@ def test_addresses_and_localhost_are_served_and_no_other_name(local: Service, ki
         assert ask(local, kind, *hosts).status == 400  # RFC 9112, section 3.2
 
 
-def test_request_of_http_1_0_needs_no_host(local: Service) -> None:
-    with contextlib.closing(local.connect()) as plug:
-        plug.sendall(b"GET /livez HTTP/1.0\r\n\r\n")
-        assert plug.recv(12) == b"HTTP/1.1 200"
-
-
 def test_refused_request_ends_before_the_next(local: Service) -> None:
     with contextlib.closing(local.connection()) as connection:
         for kind in REQUESTS:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import gzip
 import json
-import threading
 import time
 from collections.abc import Iterator
 
@@ -13,7 +12,7 @@ import numpy as np
 import pytest
 
 from support.http.native_form import Answers, ieee754, message, post, response_to, tensor
-from support.services.server import Reply, Service
+from support.services.server import Service
 
 MIB = 1 << 20
 X = tensor(12)
@@ -90,16 +89,6 @@ def test_idle_connection_is_closed_and_a_busy_one_kept(hasty: Service) -> None:
         assert 0.3 < time.monotonic() - last < 4.5
 
 
-def test_body_at_a_fair_pace_is_served(hasty: Service) -> None:
-    x = np.full(60_000, 1.5, "<f4")
-    with contextlib.closing(hasty.connect()) as plug:
-        plug.sendall(head_for(x.nbytes))
-        for at in range(0, x.nbytes, 30_000):
-            plug.sendall(x.tobytes()[at : at + 30_000])
-            time.sleep(0.3)
-        Answers(plug).expect(x)
-
-
 def test_refused_head_request_gets_no_body(hasty: Service) -> None:
     head = b"HEAD /livez HTTP/1.1\r\nHost: x\r\n" + b"X-Many: 1\r\n" * 101 + b"\r\n"
     answer = response_to(hasty, head)
@@ -155,24 +144,3 @@ def test_silent_senders_of_much_hold_little(hasty: Service) -> None:
         large = np.full(10 * MIB, 1.5, "<f4")
         reply = post(hasty, ieee754("float32", [large.size]), large.tobytes())
         assert reply.status == 200, reply.content
-
-
-def test_many_senders_at_once_are_served_or_asked_to_retry(service: Service) -> None:
-    x = np.full(4 * MIB, 2.5, "<f4")
-    replies: list[Reply] = []
-
-    def send() -> None:
-        replies.append(post(service, ieee754("float32", [x.size]), x.data.cast("B")))
-
-    senders = [threading.Thread(target=send) for _ in range(24)]
-    for sender in senders:
-        sender.start()
-    for sender in senders:
-        sender.join()
-    assert {reply.status for reply in replies} <= {200, 503}
-    served = [reply for reply in replies if reply.status == 200]
-    assert served
-    assert all(reply.content == np.rint(x).tobytes() for reply in served)
-    assert len(replies) == len(senders)
-    assert service.peak_rss() < 400 * MIB
-    still_works(service)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import json
 import socket
 import threading
 import time
@@ -55,23 +54,6 @@ def test_memory_is_not_used_again_before_a_response_is_read(hosted: HostedServic
             with plug:
                 Answers(plug).expect(*asked)
     assert hosted.settled()
-
-
-def test_clients_that_leave_within_a_request_or_response_keep_no_memory(service: Service) -> None:
-    x = tensor(8 * MIB)
-    whole, descriptor = message(x), ieee754("float32", [x.size])
-    assert post(service, descriptor, x.tobytes()).status == 200
-    before = service.rss()
-    for cut in np.linspace(1, len(whole) - 1, 40).astype(int):
-        with contextlib.closing(service.connect()) as plug:
-            plug.sendall(whole[:cut])
-    for wanted in (0, 1, 1000, 100_000, 4 * MIB):
-        with contextlib.closing(service.connect()) as plug:
-            plug.sendall(whole)
-            plug.recv(wanted, socket.MSG_WAITALL) if wanted else None
-    assert post(service, descriptor, x.tobytes()).content == np.rint(x).tobytes()
-    # Buffers wait a few seconds for the next request, then the system has them back.
-    until(lambda: service.rss() - before <= 16 * MIB, 20)
 
 
 @pytest.mark.slow
@@ -161,20 +143,6 @@ def test_work_ends_when_its_caller_hangs_up(service: Service) -> None:
             sock.sendall(request_of(document))
     until(lambda: not service.metric("bytes_in_flight"))
     assert service.busy_seconds() - began < count / 2 * served
-
-
-def test_half_closed_caller_still_gets_its_work_done(service: Service) -> None:
-    """It is asked by 100 Continue whether it still reads, however long the work takes."""
-    with contextlib.closing(service.connect()) as sock:
-        sock.sendall(request_of(numbers(700_000)))
-        sock.shutdown(socket.SHUT_WR)
-        with sock.makefile("rb") as file:
-            received = file.read()
-    while received.startswith(b"HTTP/1.1 100 "):
-        received = received.partition(b"\r\n\r\n")[2]
-    head, _, body = received.partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 200 ")
-    assert json.loads(body)["data"] == [0.0] * 700_000
 
 
 @contextlib.contextmanager

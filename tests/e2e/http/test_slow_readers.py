@@ -70,17 +70,6 @@ def test_slow_reader_is_aborted_and_frees_its_memory(hasty: Service) -> None:
         assert len(read(plug)) < LARGE.nbytes
 
 
-def test_reader_below_the_minimum_rate_is_aborted(hasty: Service) -> None:
-    before = aborted(hasty)
-    with contextlib.closing(narrow(hasty)) as plug:
-        plug.sendall(message(LARGE))
-        began = time.monotonic()
-        while aborted(hasty) == before:
-            assert time.monotonic() - began < 40
-            assert plug.recv(8 << 10)
-            time.sleep(0.1)
-
-
 def test_pipelining_client_that_reads_nothing_is_aborted(hasty: Service) -> None:
     """Responses of the framework, each too small to be held back by itself."""
     before = aborted(hasty)

@@ -130,14 +130,6 @@ UNSERVED = {
         b"GET /odd HTTP/1.1\r\nno field\r\n\r\n", 400, "malformed_http", "other",
         received=31, method=None, path="/odd",
     ),
-    "no HTTP": Unserved(
-        b"\x16\x03\x01\x02\x00\x9b", 400, "malformed_http", "other",
-        received=6, method=None, path="",
-    ),
-    "length and chunks": Unserved(
-        CHUNKED.replace(b"Transfer", b"Content-Length: 5\r\nTransfer") + b"0\r\n\r\n",
-        400, "malformed_http", "/round", received=0, method=None,
-    ),
     "malformed chunk": Unserved(CHUNKED + b"zz\r\n", 400, "malformed_http", "/round", received=4),
     "slow head": Unserved(
         b"GET /slow HTTP/1.1\r\n", 408, "receive_timeout", "other",
@@ -153,9 +145,6 @@ UNSERVED = {
         path="/gone",
     ),
     "gone in the body": Unserved(LENGTH + bytes(50), *GONE, "/round", received=50, end=left),
-    "gone in a chunk": Unserved(
-        CHUNKED + b"64\r\n" + bytes(50), *GONE, "/round", received=54, end=left
-    ),
     "gone in a control request": Unserved(
         b"POST /v2/repository/index HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{", *GONE,
         "/v2", received=1, end=left, path="/v2/repository/index",

@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -107,23 +106,18 @@ def test_labels_have_few_values_for_any_request() -> None:
         assert series(service) == before
 
 
-@pytest.fixture
-def two() -> Iterator[Service]:
-    with Service("--workers", "2") as service:
-        until(lambda: serving(service) == 2)
-        yield service
-
-
-def test_counts_of_workers_are_summed_up_also_of_those_that_have_ended(two: Service) -> None:
+def test_counts_of_workers_are_summed_up_also_of_those_that_have_ended() -> None:
     """Right after their requests the two workers are stopped: they leave what they counted."""
-    for _ in range(20):
-        assert post(two, ROUND, X.tobytes()).status == 200
-    for worker in workers_of(two):
-        os.kill(worker, signal.SIGTERM)
-    until(lambda: two.metric("worker_starts_total") == 4)
-    until(lambda: two.metric("workers") == 2)
-    assert rounded(two) == 20
-    assert two.metric("workers_configured") == two.metric("ready") == 2
+    with Service("--workers", "2") as two:
+        until(lambda: serving(two) == 2)
+        for _ in range(20):
+            assert post(two, ROUND, X.tobytes()).status == 200
+        for worker in workers_of(two):
+            os.kill(worker, signal.SIGTERM)
+        until(lambda: two.metric("worker_starts_total") == 4)
+        until(lambda: two.metric("workers") == 2)
+        assert rounded(two) == 20
+        assert two.metric("workers_configured") == two.metric("ready") == 2
 
 
 def test_keys_protect_metrics_but_not_on_a_port_of_their_own(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,20 +24,19 @@ OPERATIONS = ROOT / "docs" / "operations.md"
 _METRIC = re.compile(r"\btensor_round_(?!(?:service|verify|cli)\b)[a-z_]+\b")
 
 
-class Metrics:
-    """The metrics of a response: names, and for each its labels with the values seen."""
+#: The labels of each metric, with the values seen.
+Metrics = dict[str, dict[str, set[str]]]
 
-    def __init__(self, text: str) -> None:
-        self.labels: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-        for family in text_string_to_metric_families(text):
-            for sample in family.samples:
-                for label, value in sample.labels.items():
-                    self.labels[sample.name][label].add(value)
-                self.labels[sample.name]  # one without labels
 
-    @property
-    def names(self) -> set[str]:
-        return {*self.labels, "up"}
+def metrics_of(text: str) -> Metrics:
+    """Those of a response, and Prometheus' own."""
+    found: Metrics = {"up": {}}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            labels = found.setdefault(sample.name, {})
+            for label, value in sample.labels.items():
+                labels.setdefault(label, set()).add(value)
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +49,7 @@ def metrics() -> Iterator[Metrics]:
             x = np.zeros(count, "<f4")
             assert post(service, ieee754("float32", [count]), x.tobytes()).status == 200
         assert service.request("POST", "/round", b"").status == 400
-        yield Metrics(service.get("/metrics").content.decode())
+        yield metrics_of(service.get("/metrics").content.decode())
 
 
 def test_every_expression_names_metrics_labels_and_values_that_there_are(metrics: Metrics) -> None:
@@ -60,8 +58,8 @@ def test_every_expression_names_metrics_labels_and_values_that_there_are(metrics
         assert selectors, expression
         known = set(monitoring.ADDED_LABELS)
         for selector in selectors:
-            assert selector.metric in metrics.names, expression
-            has = metrics.labels[selector.metric] if selector.metric != "up" else {}
+            assert selector.metric in metrics, expression
+            has = metrics[selector.metric]
             known |= has.keys()
             for label, value in selector.matchers.items():
                 assert label in {*has, *monitoring.ADDED_LABELS}, expression
@@ -76,25 +74,22 @@ def test_legends_and_variables_have_labels_that_there_are(metrics: Metrics) -> N
         assert set(re.findall(r"{{(\w+)}}", query.legend)) <= labels, query
     for selector, label in monitoring.variable_queries():
         (found,) = monitoring.parsed(selector)[0]
-        assert label in {*metrics.labels[found.metric], *monitoring.ADDED_LABELS}
+        assert label in {*metrics[found.metric], *monitoring.ADDED_LABELS}
     (sizes,) = [v for v in monitoring.dashboard()["templating"]["list"] if v["name"] == "size"]
-    assert (
-        set(sizes["query"].split(","))
-        == metrics.labels["tensor_round_phase_seconds_bucket"]["size"]
-    )
+    assert set(sizes["query"].split(",")) == metrics["tensor_round_phase_seconds_bucket"]["size"]
 
 
 def test_every_metric_is_shown_or_alerts_and_is_documented(metrics: Metrics) -> None:
     used = {s.metric for e in monitoring.expressions() for s in monitoring.parsed(e)[0]}
     documented = set(_METRIC.findall(OPERATIONS.read_text()))
-    for name in metrics.labels:
+    for name in metrics.keys() - {"up"}:
         family = re.sub(r"(_bucket|_sum|_count)$", "", name)
         assert any(each in documented for each in (name, family)), f"{name} is in no table"
         assert any(each.startswith(family) for each in used), f"{name} is on no panel"
 
 
 def test_pages_name_metrics_that_there_are(metrics: Metrics) -> None:
-    names = set(metrics.names)
+    names = set(metrics)
     names |= {re.sub(r"(_bucket|_sum|_count)$", "", name) for name in names}
     for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
         for name in _METRIC.findall(page.read_text()):

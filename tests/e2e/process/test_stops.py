@@ -27,7 +27,6 @@ from support.services.server import Process, Reply, Service, until
 from support.services.tls import TlsService
 from support.services.workers import children_of, is_running, workers_of
 from tensor_round_service.process import listener
-from tensor_round_service.process.tls import SHUTDOWN_SECONDS
 
 X = np.array([0.5, 1.5, -2.5], "<f4")
 ROUNDED = np.rint(X).tobytes()
@@ -189,23 +188,6 @@ def test_stop_serves_tls_handshakes_that_have_begun() -> None:
             secure.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert secure.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
         assert service.process.wait(20) == 0
-
-
-@pytest.mark.slow
-def test_stop_does_not_wait_for_idle_callers_under_tls() -> None:
-    """Their side of TLS's goodbye would be waited for, and they do not know that it is due."""
-    with TlsService() as service:
-        began = time.monotonic()
-        assert service.stop() == 0
-        usual = time.monotonic() - began
-    with TlsService() as service, contextlib.ExitStack() as stack:
-        for _ in range(3):
-            caller = stack.enter_context(contextlib.closing(service.connection()))
-            caller.request("GET", "/livez")
-            assert Reply.read(caller).status == 200
-        began = time.monotonic()
-        assert service.stop() == 0
-        assert time.monotonic() - began < usual + SHUTDOWN_SECONDS - 1
 
 
 @pytest.mark.slow
