@@ -131,19 +131,14 @@ def test_dates_count_in_utc(path: Path) -> None:
     assert [who(ring, str(day)) for day in days] == [None, "k", "k"]
 
 
-@pytest.mark.parametrize("content", [None, "nonsense"], ids=["missing", "broken"])
-def test_a_ring_needs_a_good_file_to_start_with(tmp_path: Path, content: str | None) -> None:
+@pytest.mark.parametrize("kind", ["missing", "broken", "pipe"])
+def test_a_ring_needs_a_good_file_to_start_with(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "keys"
-    if content is not None:
-        path.write_text(content)
-    with pytest.raises(KeyFileError, match=r"API keys: .*keys"):
-        KeyRing(path)
-
-
-def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
-    path = tmp_path / "pipe"
-    os.mkfifo(path)
-    with pytest.raises(KeyFileError, match="no such file"):
+    if kind == "broken":
+        path.write_text("nonsense")
+    elif kind == "pipe":  # which is not waited for
+        os.mkfifo(path)
+    with pytest.raises(KeyFileError, match=r"API keys: .*keys: (line 1|there is no such file)"):
         KeyRing(path)
 
 
@@ -154,11 +149,6 @@ def _no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_no_wait")
 class TestChanges:
-    def test_written_over(self, path: Path) -> None:
-        ring = KeyRing(path)
-        path.write_text(f"{digest('c')} carol\n{B} bob\n")
-        assert [who(ring, secret) for secret in "abc"] == [None, "bob", "carol"]
-
     def test_replaced_with_the_same_size_and_time(self, path: Path) -> None:
         ring = KeyRing(path)
         before = path.stat()
@@ -177,11 +167,6 @@ class TestChanges:
         link.unlink()
         link.symlink_to(other)
         assert who(ring, "a") == "carol"
-
-    def test_emptied_lets_nobody_in(self, path: Path) -> None:
-        ring = KeyRing(path)
-        path.write_text("")
-        assert who(ring, "a") is None
 
     @pytest.mark.parametrize("spoil", ["text", "gone", "folder", "huge"])
     def test_broken_keeps_the_keys_and_says_so_once(

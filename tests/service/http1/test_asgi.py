@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from support.http.http1_site import Owner, owned
 from tensor_round_service.content.sources import ClientDisconnected
 from tensor_round_service.http1.asgi import (
     CONTROL_PIECE_BYTES,
@@ -64,11 +65,6 @@ def test_body_fills_its_targets(size: int, pieces: list[bytes]) -> None:
     assert (source.received, source.is_at_end) == (8, True)
 
 
-def test_message_may_lack_fields_with_defaults() -> None:
-    source = request({"type": "http.request"})
-    assert asyncio.run(read(source, 4)) == [b""]
-
-
 def test_disconnect_ends_the_body() -> None:
     source = request(*body(b"abc", b"")[:1], {"type": "http.disconnect"})
     with pytest.raises(ClientDisconnected):
@@ -76,34 +72,22 @@ def test_disconnect_ends_the_body() -> None:
     assert (source.received, source.is_at_end, source.is_gone()) == (3, False, False)
 
 
-def test_the_length_of_a_body_is_known_if_it_is_stated() -> None:
-    assert request(headers=[(b"content-length", b"7")]).head.length == 7
-    assert request().head.length is None
-
-
-def test_scope_gives_client_and_scheme() -> None:
-    asked = request(client=("10.0.0.1", 9), scheme="https")
+def test_request_says_what_its_scope_does() -> None:
+    asked = request(
+        headers=[(b"content-length", b"7")],
+        raw_path=b"/%70",
+        client=("10.0.0.1", 9),
+        scheme="https",
+    )
+    assert (asked.head.length, asked.head.target) == (7, b"/%70")
     assert (asked.client, asked.scheme) == (("10.0.0.1", 9), "https")
-    assert (request().client, request().scheme) == (None, "http")
 
 
-def test_the_target_is_the_path_as_it_was_sent() -> None:
-    assert request(raw_path=b"/%70").head.target == b"/%70"
-    assert request(raw_path=None).head.target == b"/p"
-
-
-class Owner:
-    """The memory of a response, which notes what becomes of it."""
-
-    def __init__(self) -> None:
-        self.reserved = 0
-        self.ended: list[tuple[bool, bool]] = []
-
-    def reserve(self, nbytes: int) -> None:
-        self.reserved += nbytes
-
-    def end(self, *, reusable: bool, is_sent: bool) -> None:
-        self.ended.append((reusable, is_sent))
+def test_scope_and_messages_may_lack_fields_with_defaults() -> None:
+    asked = request({"type": "http.request"}, raw_path=None)
+    assert (asked.head.length, asked.head.target) == (None, b"/p")
+    assert (asked.client, asked.scheme) == (None, "http")
+    assert asyncio.run(read(asked, 4)) == [b""]
 
 
 def sent(response: Response, *, head_only: bool = False) -> list[Message]:
@@ -142,8 +126,7 @@ def test_not_modified_has_no_length() -> None:
 
 
 def test_the_memory_is_given_back_if_the_peer_is_gone() -> None:
-    response = Response(200, FixedFields(), [b"abc"], [])
-    response.owner = owner = Owner()
+    response, owner = owned(b"abc")
 
     async def send(message: Message) -> None:
         if message["type"] == "http.response.body":

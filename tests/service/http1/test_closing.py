@@ -194,9 +194,9 @@ async def test_client_that_does_not_read_a_response_is_aborted(
 ) -> None:
     async with serving(fixed(text(LARGE)), encrypted=encrypted) as site:
         async with site.peer(receives=4096) as peer:
-            await peer.send(asked())
             if encrypted:
                 peer.writer.transport.pause_reading()
+            await peer.send(asked())
             await peer.state(State.SENDING)
             await asyncio.sleep(0.05)
             assert await checks(peer) == CHECKS_IN_GRACE

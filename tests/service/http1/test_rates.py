@@ -111,38 +111,30 @@ async def test_closed_deadline_keeps_no_reference_to_its_callback() -> None:
     assert kept() is None
 
 
-@pytest.mark.parametrize(
-    ("rate", "grace", "moves"),
-    [
-        # (bytes, seconds, whether the rate is held) one after another
-        (100, 2, [(0, 1, True), (0, 1, True), (0, 1, False)]),
-        (100, 2, [(100, 1, True)] * 50 + [(0, 2, True), (99, 1, False)]),
-        (100, 2, [(0, 2, True), (100, 1, True), (200, 1, True), (0, 1, True), (0, 1, False)]),
-        (100, 2, [(10**9, 1, True), (0, 2, True), (0, 0.01, False)]),
-        (100, 2, [(0, 3, False), (99, 0, False), (1, 0, True)]),
-        (100, 0, [(100, 1, True), (99, 1, False)]),
-        (100, 0, [(10**9, 1, True), (99, 1, False)]),
-        (0, 10, [(0, 10**6, True)] * 3),
-        (0, 0, [(0, 10**6, True), (5, 1, True)]),
-    ],
-)
-def test_a_rate(rate: int, grace: float, moves: list[tuple[int, float, bool]]) -> None:
+#: A rate, its grace, to what that is cut, and moves: bytes, seconds, whether the rate is held.
+MOVES: list[tuple[int, float, float | None, list[tuple[int, float, bool]]]] = [
+    (100, 2, None, [(0, 1, True), (0, 1, True), (0, 1, False)]),
+    (100, 2, None, [(100, 1, True)] * 50 + [(0, 2, True), (99, 1, False)]),
+    (100, 2, None, [(0, 2, True), (100, 1, True), (200, 1, True), (0, 1, True), (0, 1, False)]),
+    (100, 2, None, [(10**9, 1, True), (0, 2, True), (0, 0.01, False)]),
+    (100, 2, None, [(0, 3, False), (99, 0, False), (1, 0, True)]),
+    (100, 0, None, [(100, 1, True), (99, 1, False)]),
+    (100, 0, None, [(10**9, 1, True), (99, 1, False)]),
+    (0, 10, None, [(0, 10**6, True)] * 3),
+    (0, 0, None, [(0, 10**6, True), (5, 1, True)]),
+    (100, 10, 1, [(0, 1, True), (0, 1, False)]),
+    (100, 10, 0, [(100, 1, True), (99, 1, False)]),
+    (100, 10, 20, [(0, 10, True), (0, 1, False)]),
+]
+
+
+@pytest.mark.parametrize(("rate", "grace", "limit", "moves"), MOVES)
+def test_a_rate(
+    rate: int, grace: float, limit: float | None, moves: list[tuple[int, float, bool]]
+) -> None:
     bucket = MinimumRate(rate, grace)
-    for nbytes, seconds, is_held in moves:
-        assert bucket.record(nbytes, seconds) is is_held
-
-
-@pytest.mark.parametrize(
-    ("limit", "moves"),
-    [
-        (1, [(0, 1, True), (0, 1, False)]),
-        (0, [(100, 1, True), (99, 1, False)]),
-        (20, [(0, 10, True), (0, 1, False)]),
-    ],
-)
-def test_grace_may_be_cut(limit: float, moves: list[tuple[int, float, bool]]) -> None:
-    bucket = MinimumRate(100, 10)
-    bucket.limit(limit)
+    if limit is not None:
+        bucket.limit(limit)
     for nbytes, seconds, is_held in moves:
         assert bucket.record(nbytes, seconds) is is_held
 

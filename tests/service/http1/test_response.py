@@ -18,7 +18,6 @@ from tensor_round_service.http1.response import (
     field_lines,
     head_bytes,
     of_type,
-    page_headers,
     request_id_field,
 )
 from tensor_round_service.settings import Settings
@@ -67,13 +66,6 @@ def test_a_new_response_is_no_refusal_and_has_no_owner() -> None:
 def test_fields_are_lines() -> None:
     assert field_lines([(b"a", b"b"), NO_STORE]) == b"a: b\r\ncache-control: no-store\r\n"
     assert FIXED.fields == ((b"content-type", b"text/plain"), (b"a", b"b"))
-
-
-def test_a_page_loads_scripts_of_its_host_and_those_that_are_in_it() -> None:
-    """The digest is that of ``printf alert | openssl sha256 -binary | base64``."""
-    policy = page_headers(["alert"])["Content-Security-Policy"]
-    assert "script-src 'self' 'sha256-35BQWN1npAn++BSA6B5HNlcrDttNf7mHxpXNB+Jg7IE=';" in policy
-    assert "script-src 'self';" in page_headers()["Content-Security-Policy"]
 
 
 def head(*ids: str) -> RequestHead:

@@ -108,7 +108,7 @@ def split(received: bytes) -> tuple[list[Frame], bytes]:
 
 
 class Peer:
-    """A session without a connection: its clock, its events, and what it sends."""
+    """A session without a connection: its clock, its events, and what it sends after its hello."""
 
     def __init__(self, *received: bytes, hello: bytes = HELLO, **limits: Any) -> None:
         self.now = 0.0
@@ -116,8 +116,10 @@ class Peer:
             Stream, replace(SessionLimits(), **limits), lambda: self.now
         )
         self.events: list[tuple[Event, Stream]] = []
-        self._unread = b""
-        self.receive(hello, *received)
+        self.receive(hello)
+        if hello:
+            self.sent()
+        self.receive(*received)
 
     def receive(self, *received: bytes) -> list[Event]:
         """Have it receive these; returns the events."""

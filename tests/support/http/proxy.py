@@ -33,8 +33,6 @@ class Fault:
     garble_down: frozenset[int] = frozenset()
     mask: int = 0x5A
     delay_up: float = 0.0
-    pieces_up: int = _PIECE_BYTES
-    pause_up: float = 0.0
     delay_down: float = 0.0
     pieces_down: int = _PIECE_BYTES
     pause_down: float = 0.0
@@ -191,7 +189,7 @@ class Proxy:
 
         async def up() -> None:
             await self._pause("delayed up", fault.delay_up)
-            while piece := await reader.read(fault.pieces_up):
+            while piece := await reader.read(_PIECE_BYTES):
                 piece = self._garbled(piece, seen.up_bytes, fault.garble_up, fault.mask, "up")
                 left = None if fault.cut_up is None else fault.cut_up - seen.up_bytes
                 piece = piece[:left]
@@ -202,7 +200,6 @@ class Proxy:
                 if seen.up_bytes == fault.cut_up:
                     self.strikes.append("cut up")
                     return
-                await self._pause("throttled up", fault.pause_up)
 
         async def down() -> None:
             await self._pause("delayed down", fault.delay_down)

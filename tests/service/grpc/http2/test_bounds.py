@@ -117,7 +117,6 @@ def test_some_a_second_are_lawful(flood: Callable[[], Iterator[bytes]]) -> None:
 
 def test_a_flood_in_one_read_is_answered_no_further() -> None:
     peer = Peer()
-    peer.sent()
     peer.receive(frame(Kind.PING, 0, 0, bytes(8)) * 15_000)
     sent = kinds(peer.sent())
     # Its SETTINGS count, too.
@@ -127,7 +126,6 @@ def test_a_flood_in_one_read_is_answered_no_further() -> None:
 def test_fast_reader_may_update_its_windows_often() -> None:
     """A client that tells of each frame of 16 KiB, on the stream and on the connection."""
     peer = Peer(opened(1, ends=True))
-    peer.sent()
     stream, total = peer.stream(), 64 << 20
     peer.session.send(stream, [bytes(total)], TRAILERS)
     read = 0
@@ -251,7 +249,6 @@ def test_settings_in_one_frame() -> None:
 def test_unread_bytes_of_all_streams_together() -> None:
     """As many as one window has, over however many streams."""
     peer = Peer(*(opened(number) for number in range(1, 257, 2)))
-    peer.sent()
     for number in range(1, 257, 2):
         peer.receive(data(number, bytes(FIRST_WINDOW // 128)))
         peer.session.open_window(peer.stream(number))

@@ -116,13 +116,6 @@ def test_a_list_over_its_limit_is_cut_and_the_table_kept(make: Callable[[], Deco
     assert not reader.is_cut
 
 
-def test_the_table_evicts_its_oldest_fields() -> None:
-    encoder, reader = hpack.Encoder(), decoder()
-    for number in range(200):
-        fields = [(b"n%d" % (number % 7), b"v" * (number * 13 % 5000))]
-        assert reader.decode(encoder.encode(fields)) == fields
-
-
 @given(FIELDS)
 def test_written_fields_are_read_back(fields: list[tuple[bytes, bytes]]) -> None:
     block = encoded(*fields)

@@ -96,7 +96,6 @@ def test_a_script_in_pieces(size: int) -> None:
 
 def test_a_response() -> None:
     peer = Peer(opened(1, ends=True))
-    peer.sent()
     session, stream = peer.session, peer.stream()
     session.begin(stream, HEAD)
     session.send(stream, [b"one", memoryview(b"two")], None)
@@ -113,7 +112,6 @@ def test_a_response() -> None:
 
 def test_a_response_before_the_end_of_a_request() -> None:
     peer = Peer(opened(1), data(1, b"begin"))
-    peer.sent()
     peer.session.begin(peer.stream(), HEAD + TRAILERS, ends=True)
     sent = peer.sent()
     assert [(each.kind, each.code) for each in sent[1:]] == [(Kind.RST_STREAM, Code.NO_ERROR)]
@@ -125,7 +123,6 @@ def test_a_response_before_the_end_of_a_request() -> None:
 
 def test_a_stream_without_a_response_is_reset() -> None:
     peer = Peer(opened(1, ends=True))
-    peer.sent()
     peer.session.release(peer.stream())
     (reset,) = peer.sent()
     assert (reset.kind, reset.stream, reset.code) == (Kind.RST_STREAM, 1, Code.INTERNAL_ERROR)
@@ -133,7 +130,6 @@ def test_a_stream_without_a_response_is_reset() -> None:
 
 def test_a_long_head_is_continued() -> None:
     peer = Peer(opened(1, ends=True))
-    peer.sent()
     long = HEAD + bytes(40_000)
     peer.session.begin(peer.stream(), long, ends=True)
     sent = peer.sent()
@@ -256,11 +252,26 @@ BAD_HEADS = {
 }
 
 
-@pytest.mark.parametrize("fields", BAD_HEADS.values(), ids=BAD_HEADS)
-def test_malformed_request_head_resets_its_stream(fields: list[tuple[str, str]]) -> None:
-    peer = Peer()
-    peer.sent()
-    assert peer.receive(frame(Kind.HEADERS, END_HEADERS, 1, block(fields))) == []
+BAD_TRAILERS = {
+    "trailers without an end": (0, [("a", "b")]),
+    "trailers with a name in capitals": (END_STREAM, [("A", "b")]),
+    "trailers with a pseudo-field": (END_STREAM, [(":path", "/")]),
+}
+
+
+@pytest.mark.parametrize(
+    ("before", "flags", "fields", "events"),
+    [
+        *((b"", 0, fields, []) for fields in BAD_HEADS.values()),
+        *((opened(1), *trailers, [Event.RESET]) for trailers in BAD_TRAILERS.values()),
+    ],
+    ids=[*BAD_HEADS, *BAD_TRAILERS],
+)
+def test_malformed_head_or_trailers_reset_their_stream(
+    before: bytes, flags: int, fields: list[tuple[str, str]], events: list[Event]
+) -> None:
+    peer = Peer(before)
+    assert peer.receive(frame(Kind.HEADERS, flags | END_HEADERS, 1, block(fields))) == events
     (reset,) = peer.sent()
     assert (reset.kind, reset.stream, reset.code) == (Kind.RST_STREAM, 1, Code.PROTOCOL_ERROR)
     assert peer.receive(opened(3)) == [Event.OPENED]
@@ -335,22 +346,6 @@ def test_trailers_of_a_request_end_it() -> None:
     assert [each.code for each in peer.sent()] == [Code.STREAM_CLOSED]
 
 
-@pytest.mark.parametrize(
-    ("flags", "fields"),
-    [
-        (END_HEADERS, [("a", "b")]),
-        (END_HEADERS | END_STREAM, [("A", "b")]),
-        (END_HEADERS | END_STREAM, [(":path", "/")]),
-    ],
-    ids=["no end", "no name", "a pseudo-field"],
-)
-def test_malformed_trailers_reset_the_stream(flags: int, fields: list[tuple[str, str]]) -> None:
-    peer = Peer(opened(1))
-    peer.sent()
-    assert peer.receive(frame(Kind.HEADERS, flags, 1, block(fields))) == [Event.RESET]
-    assert [each.code for each in peer.sent()] == [Code.PROTOCOL_ERROR]
-
-
 def test_late_frames_of_a_stream_that_is_over_are_ignored() -> None:
     peer = Peer(opened(1, ends=True))
     peer.session.begin(peer.stream(), HEAD + TRAILERS, ends=True)
@@ -368,23 +363,16 @@ def test_late_frames_of_a_stream_that_is_over_are_ignored() -> None:
 
 
 def test_the_end_is_announced_and_then_meant() -> None:
+    """A stream that was refused is not taken for served when the connection ends by a fault."""
     peer = Peer(opened(1, ends=True))
-    peer.sent()
     peer.session.announce_end()
     assert peer.receive(opened(3, ends=True)) == [Event.OPENED]
     peer.session.refuse_streams()
     assert peer.receive(opened(5, ends=True)) == []
-    first, second, refused = peer.sent()
-    assert int.from_bytes(first.payload[:4]) == MAX_WINDOW
-    assert int.from_bytes(second.payload[:4]) == 3
+    peer.receive(frames.window_update(0, 0))
+    first, second, refused, third = peer.sent()
+    lasts = [int.from_bytes(each.payload[:4]) for each in (first, second, third)]
+    assert lasts == [MAX_WINDOW, 3, 3]
     assert first.code == second.code == Code.NO_ERROR
     assert (refused.kind, refused.code) == (Kind.RST_STREAM, Code.REFUSED_STREAM)
     assert kinds(peer.sent()) == {}
-
-
-def test_a_stream_that_was_refused_is_not_taken_for_served_later() -> None:
-    peer = Peer(opened(1, ends=True))
-    peer.session.refuse_streams()
-    peer.receive(opened(3, ends=True), frames.window_update(0, 0))
-    lasts = [int.from_bytes(e.payload[:4]) for e in peer.sent() if e.kind == Kind.GOAWAY]
-    assert lasts == [1, 1]

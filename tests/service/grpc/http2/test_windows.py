@@ -47,7 +47,6 @@ def filling(peer: Peer, target: bytearray, number: int = 1) -> Stream:
 
 def test_window_opens_by_the_missing_bytes_of_a_target() -> None:
     peer = Peer(opened(1), data(1, bytes(1000)))
-    peer.sent()
     stream = filling(peer, bytearray(MIB))
     # On other streams as much may come as before.
     assert updates(peer.sent()) == {1: MIB - FIRST_WINDOW, 0: MIB}
@@ -66,7 +65,6 @@ def test_more_than_a_window_ends_the_connection(number: int) -> None:
 def test_used_bytes_are_given_back_to_the_connection() -> None:
     """Not one by one: the updates would cost more than what they allow."""
     peer = Peer()
-    peer.sent()
     given = 0
     for number in range(1, 201, 2):
         peer.receive(opened(number), data(number, bytes(1000), ends=True))
@@ -182,7 +180,6 @@ def test_waiting_for_the_end_of_a_stream_takes_no_credit() -> None:
 
 def test_a_target_over_the_largest_window() -> None:
     peer = Peer(opened(1))
-    peer.sent()
     stream = peer.stream()
     stream.missing = 3 << 30  # as of a target that no test has memory for
     peer.session.credit.expected = 3 << 30
@@ -242,7 +239,6 @@ def test_a_smaller_first_window_holds_streams_back() -> None:
 def test_streams_take_turns() -> None:
     numbers = range(1, 9, 2)
     peer = Peer(WIDE, *(opened(number, ends=True) for number in numbers))
-    peer.sent()
     contents = {number: answering(peer, number, MIB) for number in numbers}
     last, sent = [], []
     while not last or last[-1].kind == Kind.DATA:
