@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from support.cases.array_cases import patterns
-from support.cases.executions import DOCUMENTS, STRIDED, call_of, ieee754, payload_of
+from support.cases.descriptors import DOCUMENTS, STRIDED, call_of, ieee754, payload_of
 from tensor_round.clients.tensors import allocate, payload, read_input, read_output, sink
 from tensor_round.contract.host_memory import strided_view
 

@@ -20,10 +20,17 @@ import pytest
 import tensor_round as tr
 from support.cases.array_cases import Array, bits, dtype_name, expected_bits, patterns
 from support.cases.backend_calls import expected
-from support.cases.descriptors import CASES, varied
+from support.cases.descriptors import (
+    CASES,
+    DOCUMENTS,
+    STRIDED,
+    call_of,
+    ieee754,
+    payload_of,
+    varied,
+)
 from support.cases.dialect import Document
 from support.cases.every import every
-from support.cases.executions import DOCUMENTS, STRIDED, call_of, ieee754, payload_of
 from support.clients import AnyClient, SteppedClient
 from support.command_line import run
 from support.http.inference_form import Answer, binary, document, error_of, infer, tensor

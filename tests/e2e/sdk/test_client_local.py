@@ -21,7 +21,7 @@ import pytest
 
 import tensor_round as tr
 from support.cases.array_cases import bits, expected_bits, patterns
-from support.cases.executions import ieee754
+from support.cases.descriptors import ieee754
 from support.clients import AnyClient
 from support.command_line import good
 from tensor_round.contract import errors

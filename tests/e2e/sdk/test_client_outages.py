@@ -1,8 +1,11 @@
-"""A service that refuses connections: a client that it has answered waits, any other does not."""
+"""A service that cannot be reached, or not yet: what is waited for, and how long at most."""
 
 from __future__ import annotations
 
 import contextlib
+import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -77,3 +80,92 @@ def test_a_first_call_to_nobody_is_not_waited_for(kind: type[AnyClient], retries
             client.round(X)
         assert client.ready() is False
         assert time.monotonic() - began < SOON
+
+
+#: The machine's name servers are not a test's to choose; a look-up through one that is silent
+#: waits in getaddrinfo, and so does this one.
+SILENT = """
+import asyncio, socket, sys, time
+import tensor_round as tr
+import numpy as np
+
+look_up = socket.getaddrinfo
+
+def silent(host, *arguments, flags=0, **options):
+    if flags & socket.AI_NUMERICHOST:
+        return look_up(host, *arguments, flags=flags, **options)
+    time.sleep(30)
+
+socket.getaddrinfo = silent
+x = np.zeros(3, np.float32)
+options = {"timeout": 1.0}
+
+async def main():
+    async with tr.AsyncClient("http://service.example", **options) as client:
+        await client.round(x)
+
+began = time.monotonic()
+try:
+    if sys.argv[1] == "async":
+        asyncio.run(main())
+    else:
+        with tr.Client("http://service.example", **options) as client:
+            client.round(x)
+except tr.DeadlineExceeded:
+    print(time.monotonic() - began)
+"""
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_a_silent_name_server_holds_neither_a_call_nor_the_process(kind: str) -> None:
+    began = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-c", SILENT, kind], capture_output=True, text=True, timeout=60
+    )
+    assert 1 <= float(done.stdout) < 10, done.stderr
+    assert time.monotonic() - began < 15
+
+
+@contextlib.contextmanager
+def late_and_silent(seconds: float) -> Iterator[int]:
+    """A port that takes connections after so long, and never says anything."""
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(socket.socket())
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        port = listener.getsockname()[1]
+        for _ in range(2):  # what the queue holds; who comes now is not heard
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(("127.0.0.1", port))
+        taken: list[socket.socket] = []
+
+        def take() -> None:
+            time.sleep(seconds)
+            with contextlib.suppress(OSError):
+                while True:
+                    taken.append(listener.accept()[0])
+
+        taker = threading.Thread(target=take)
+        taker.start()
+        try:
+            yield port
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            taker.join()
+            for connection in taken:
+                connection.close()
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_late_connection_and_a_silent_service_are_one_wait(
+    kind: type[AnyClient], scheme: str
+) -> None:
+    with (
+        late_and_silent(0.5) as port,
+        kind(f"{scheme}://127.0.0.1:{port}", verify=False, timeout=2.0) as client,
+    ):
+        began = time.monotonic()
+        with pytest.raises(tr.DeadlineExceeded):
+            client.round(X)
+        assert time.monotonic() - began < 2.4

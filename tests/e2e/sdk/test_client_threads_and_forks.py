@@ -1,9 +1,11 @@
-"""One client, many threads; one client, two processes."""
+"""One client, many threads; one client, two processes; how few files a call goes through."""
 
 from __future__ import annotations
 
 import gc
 import os
+import subprocess
+import sys
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -106,3 +108,37 @@ def test_a_client_goes_to_the_workers_of_a_pool(service: Service) -> None:
     with tr.Client(service.url) as client, get_context("spawn").Pool(2) as pool:
         for y in pool.map(client.round, [x, x, x]):
             assert np.array_equal(bits(y), expected_bits(x))
+
+
+#: A reader who follows a call from the client to the socket and back opens no more.
+MOST_FILES = 11
+#: In a process that has imported nothing else: a client asks other libraries if they are there.
+CODE = """
+import sys
+from pathlib import Path
+import numpy as np, tensor_round as tr
+
+root, visited = Path(tr.__file__).parent, set()
+
+def visit(frame, event, argument):
+    path = Path(frame.f_code.co_filename)
+    if path.is_relative_to(root):
+        visited.add(path.relative_to(root).as_posix())
+
+with tr.Client(sys.argv[1]) as client:
+    x = np.array([-2.5, 0.5, 1.5], np.float32)
+    client.round(x)
+    sys.setprofile(visit)
+    y = client.round(x)
+    sys.setprofile(None)
+assert y.tolist() == [-2.0, 0.0, 2.0]
+print(*sorted(visited))
+"""
+
+
+def test_a_repeated_call_goes_through_few_files(service: Service) -> None:
+    command = [sys.executable, "-c", CODE, service.url]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    visited = set(done.stdout.split())
+    assert {"clients/client.py", "transport/http.py", "contract/wire/http1.py"} <= visited
+    assert len(visited) <= MOST_FILES, " ".join(sorted(visited))
