@@ -73,20 +73,14 @@ CASES = DialectCases(
             for name in NOT_ROUND
         ],
         ("opset_version", 10, "onnx: Round was introduced in opset 11, got 10"),
-        ("opset_version", 0, "introduced in opset 11, got 0"),
-        ("opset_version", -1, "introduced in opset 11"),
         ("opset_version", 29, "onnx: the newest opset known here is 28, got 29"),
         ("opset_version", 10**60, "got an integer of 200 bits"),
         ("opset_version", "22", "must be an integer"),
-        ("opset_version", 22.0, "must be an integer"),
         ("opset_version", True, "must be an integer"),
         ("op_type", "Ceil", "must be 'Round', got \"Ceil\""),
-        ("op_type", "round", "must be 'Round'"),
         ("input.shape[0]", ["N"], 'an integer, got "N"'),
-        ("input.shape[0]", [-1], "at least 0"),
         ("input.shape", [1] * 33, "at most 32 dimensions, got 33"),
         ("domain", "com.microsoft", "must be '' or 'ai.onnx', got"),
-        ("domain", None, "got null"),
     ],
     broken=[
         (

@@ -56,12 +56,9 @@ CASES = DialectCases(
     ],
     refusals=[
         ("data.mode", "HALF_TO_EVEN", "openvino Round-5 takes half_to_even, half_away_from_zero"),
-        ("data.mode", "ties_to_even", 'got "ties_to_even"'),
-        ("data.mode", 0, "got 0"),
         ("data.mode", None, "got null"),
         ("data", "half_to_even", "must be an object"),
         ("input.element_type", "boolean", "takes f16, bf16, f32, f64, f8e4m3, f8e5m2, i8, "),
-        ("input.element_type", "string", "takes f16"),
         ("input.element_type", "f8e8m0", "got f8e8m0: it is not closed under rounding"),
         *[
             ("input.element_type", name, f"got {name}: its elements are storage codes of less than")
@@ -69,11 +66,8 @@ CASES = DialectCases(
         ],
         ("version", None, "must be 'opset5', got null"),
         ("input.element_type", "F32", '"F32"'),
-        ("input.element_type", "FP32", "takes"),
         ("type", "Floor", "must be 'Round', got \"Floor\""),
         ("version", "opset1", "must be 'opset5', got"),
-        ("version", 5, "must be 'opset5', got 5"),
-        ("input.shape[0]", [-1], "must be at least 0, got -1"),
         ("input.shape", [1] * 33, "at most 32 dimensions, got 33"),
     ],
     refused=[
