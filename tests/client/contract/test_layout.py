@@ -142,15 +142,6 @@ def test_a_packed_layout_is_numpys(dtype: Any) -> None:
     assert Layout.of(dtype, (2, 0, 3)).strides == (3, 3, 1)
 
 
-def test_a_layout_describes_itself_as_the_ieee754_dialect_does() -> None:
-    assert Layout.of(F32, [2, 3], [1, 2], 30).describe() == {
-        "dtype": "float32",
-        "shape": [2, 3],
-        "strides": [1, 2],
-        "byte_length": 30,
-    }
-
-
 _RANGE = "must be 0 to 2^63-1, got"
 # shape, strides, byte_length -> faults by their paths
 REFUSALS: dict[str, tuple[list[int], list[int] | None, int | None, dict[str, str]]] = {

@@ -11,7 +11,7 @@ import pytest
 import tensor_round as tr
 from support.cases.descriptors import WORDS
 from support.cases.wrong_kernels import Array
-from tensor_round.contract.differences.directions import DirectionTally, Tally
+from tensor_round.contract.differences.directions import DirectionTally
 from tensor_round.contract.differences.document import (
     ClassDifference,
     Differences,
@@ -19,7 +19,6 @@ from tensor_round.contract.differences.document import (
     PairDifference,
     Value,
     bits_text,
-    index_of,
     joined,
     table,
     value_text,
@@ -149,21 +148,6 @@ def test_parts_are_joined_to_the_whole(shape: tuple[int, ...]) -> None:
     parts = [(0, differences(X[:7])), (7, differences(X[7:8])), (8, differences(X[8:]))]
     assert joined(reversed(parts), "float32", shape) == tally.differences(shape)
     assert joined([(0, differences(X))], "float32", shape) == tally.differences(shape)
-
-
-def test_a_place_has_an_index_of_plain_integers() -> None:
-    assert index_of(23, (2, 3, 4)) == (1, 2, 3)
-    assert {type(i) for i in index_of(5, (2, 3))} == {int}
-
-
-def test_the_first_rows_of_a_key_are_kept_over_all_additions() -> None:
-    tally = Tally()
-    for place in range(0, 12, 2):
-        keys = np.array([4, 4]) if place else np.array([4, 2])
-        tally.add(keys, np.array([place, place + 1]))
-    assert tally.counts == {4: 11, 2: 1}
-    assert tally.first([4]) == [(0,), (2,), (3,)]
-    assert tally.first([2, 4]) == [(0,), (1,), (2,)]
 
 
 def by_definition(x: Array, dtype: str) -> dict[tuple[str, str], dict[str, list[int]]]:
