@@ -39,7 +39,6 @@ def test_a_right_backend_conforms_with_every_published_digest() -> None:
     assert cells == {
         key: {"sha256": published, "matches_published": True} for key, published in DIGESTS.items()
     }
-    backend.close()
 
 
 def test_one_wrong_result_of_one_arithmetic_is_found_where_it_is() -> None:
@@ -59,7 +58,6 @@ def test_one_wrong_result_of_one_arithmetic_is_found_where_it_is() -> None:
         for rounding, cell in row.items()
         if not cell["matches_published"]
     ] == [("other", "bfloat16", "toward_zero")]
-    backend.close()
 
 
 @pytest.mark.parametrize("failure", [MemoryError("none"), RuntimeError("the device is lost")])
@@ -72,4 +70,3 @@ def test_a_backend_that_fails_may_be_asked_again(failure: Exception) -> None:
         report(backend)
     assert refused.value.retry_after == 1
     assert refused.value.__cause__ is failure
-    backend.close()

@@ -61,7 +61,6 @@ def test_overlap_suits_large_contiguous_calls(
     backend = NumpyBackend(1)
     backend.inline_bytes = inline_bytes
     assert is_worthwhile(backend, asked) is suited
-    backend.close()
 
 
 class Progress:

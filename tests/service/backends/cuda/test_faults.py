@@ -96,24 +96,15 @@ IN_PLACE = pytest.mark.parametrize("in_place", [False, True], ids=["out-of-place
 
 
 @IN_PLACE
+@pytest.mark.parametrize(("always", "by"), [(False, "cupy"), (True, "numpy")], ids=["once", "on"])
 @pytest.mark.parametrize("operation", ["copy in", "round", "copy out"])
-def test_memory_that_ran_out_once_is_had_at_the_second_try(
-    device: HostDevice, backend: CupyBackend, operation: str, in_place: bool
+def test_memory_that_ran_out_is_had_at_the_second_try_or_numpy_rounds(
+    device: HostDevice, backend: CupyBackend, operation: str, always: bool, by: str, in_place: bool
 ) -> None:
-    device.when_asked = Once(operation, OutOfDeviceMemory("full"), nth=2)
+    device.when_asked = Once(operation, OutOfDeviceMemory("full"), nth=2, always=always)
     device.operations.clear()
-    assert_right(backend, "cupy", in_place)
+    assert_right(backend, by, in_place)
     assert "trim" in device.operations
-    assert backend.is_healthy
-
-
-@IN_PLACE
-@pytest.mark.parametrize("operation", ["copy in", "round", "copy out"])
-def test_numpy_rounds_if_memory_stays_out(
-    device: HostDevice, backend: CupyBackend, operation: str, in_place: bool
-) -> None:
-    device.when_asked = Once(operation, OutOfDeviceMemory("full"), nth=2, always=True)
-    assert_right(backend, "numpy", in_place)
     device.when_asked = lambda _operation: None
     assert_right(backend, "cupy", in_place)
     assert backend.is_healthy
@@ -198,9 +189,12 @@ def test_a_device_lost_while_it_writes_over_its_source_costs_that_request_alone(
     device: HostDevice, backend: CupyBackend
 ) -> None:
     device.when_done = Once("copy out", DeviceFailed("ECC"), nth=2)
-    call, source, target, _ = operands(backend, in_place=True)
-    with pytest.raises(SourceCorrupted):
-        backend.round(call, source, target)
+    engine = Engine(backend)
+    call, source, _, _ = operands(backend, in_place=True)
+    with pytest.raises(BackendFailed) as told:
+        engine.round(call, source, Job(engine.memory))
+    assert told.value.status == 503
+    assert isinstance(told.value.__context__, SourceCorrupted)
     assert_lost(device, backend)
 
 
@@ -256,15 +250,6 @@ def test_requests_under_way_when_the_device_is_lost_are_all_answered(
     assert len(outcomes) == 6
     assert set(outcomes) <= {"cupy", "numpy"}
     assert_lost(device, backend)
-
-
-def test_lost_source_is_503(device: HostDevice, backend: CupyBackend) -> None:
-    device.when_done = Once("copy out", DeviceFailed("ECC"))
-    engine = Engine(backend)
-    call, source, _, _ = operands(backend, in_place=True)
-    with pytest.raises(BackendFailed) as told:
-        engine.round(call, source, Job(engine.memory))
-    assert told.value.status == 503
 
 
 def test_two_devices_take_turns(device: HostDevice) -> None:
