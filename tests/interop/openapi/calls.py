@@ -6,7 +6,6 @@ python calls.py URL KEY
 from __future__ import annotations
 
 import json
-import math
 import struct
 import sys
 from io import BytesIO
@@ -73,21 +72,20 @@ def descriptors() -> list[tuple[Descriptor, list[float]]]:
     ]
 
 
-def same(got: list[float], expected: list[float]) -> bool:
-    """Whether they are equal, signs of zeros included."""
-    pairs = zip(got, expected, strict=True)
-    return all(a == b and math.copysign(1, a) == math.copysign(1, b) for a, b in pairs)
+def packed(values: list[float]) -> bytes:
+    """Their bytes: the signs of zeros count."""
+    return struct.pack("<4f", *values)
 
 
 def round_octets(client: AuthenticatedClient) -> None:
     for descriptor, expected in descriptors():
         rounded = round_.sync(
             client=client,
-            body=File(payload=BytesIO(struct.pack("<4f", *VALUES))),
+            body=File(payload=BytesIO(packed(VALUES))),
             operator_descriptor=json.dumps(descriptor.to_dict()),
         )
         assert isinstance(rounded, File), rounded
-        assert same(list(struct.unpack("<4f", rounded.payload.read())), expected)
+        assert rounded.payload.read() == packed(expected)
 
 
 def round_json(client: AuthenticatedClient) -> None:
@@ -98,7 +96,8 @@ def round_json(client: AuthenticatedClient) -> None:
         response = m.RoundResponse.from_dict(json.load(rounded.payload))
         assert response.output.shape == [4]
         assert isinstance(response.data, list)
-        assert same([float(value) for value in response.data if isinstance(value, float)], expected)
+        numbers = [value for value in response.data if isinstance(value, float)]
+        assert packed(numbers) == packed(expected)
 
 
 def be_refused(client: AuthenticatedClient, url: str) -> None:

@@ -22,19 +22,11 @@ from tensor_round_verify.patterns import samples
 from tensor_round_verify.reference import WIDTHS, Bits, is_nan, rounded
 
 ROUNDINGS = {"half_to_even": "ties_to_even", "half_away_from_zero": "ties_to_away"}
+#: OpenVINO's types of tensors that NumPy sees as they are.
 ELEMENTS = {
-    "float16": ov.Type.f16,
-    "bfloat16": ov.Type.bf16,
-    "float32": ov.Type.f32,
-    "float64": ov.Type.f64,
-    "int8": ov.Type.i8,
-    "int16": ov.Type.i16,
-    "int32": ov.Type.i32,
-    "int64": ov.Type.i64,
-    "uint8": ov.Type.u8,
-    "uint16": ov.Type.u16,
-    "uint32": ov.Type.u32,
-    "uint64": ov.Type.u64,
+    dtype: getattr(ov.Type, name)
+    for name, dtype in dialect.DTYPES.items()
+    if not dtype.startswith("float8")
 }
 
 

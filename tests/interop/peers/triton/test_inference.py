@@ -24,7 +24,7 @@ from support.http.inference_form import (
     infer_path,
     tensor,
 )
-from support.segments import segment
+from support.segments import Segment, segment
 from support.services.server import Reply, Service
 from support.services.triton import DTYPES, Both, Triton
 from tensor_round_verify.patterns import samples
@@ -197,13 +197,17 @@ def test_statuses(
     assert [reply.status for reply in replies] == [theirs, ours]
 
 
+def register(server: Service, owned: Segment, nbytes: int) -> None:
+    body = json.dumps({"key": "/" + owned.key, "offset": 0, "byte_size": nbytes}).encode()
+    path = "/v2/systemsharedmemory/region/r/register"
+    assert server.request("POST", path, body).status == 200
+
+
 def test_shared_memory_is_answered_alike(both: Both) -> None:
     for server in both:
         with segment(4096) as owned:
             owned.memory[:40] = X.view(np.uint8)
-            body = json.dumps({"key": "/" + owned.key, "offset": 0, "byte_size": 4096}).encode()
-            path = "/v2/systemsharedmemory/region/r/register"
-            assert server.request("POST", path, body).status == 200
+            register(server, owned, 4096)
             place = {"shared_memory_region": "r", "shared_memory_byte_size": 40}
             out = {**place, "shared_memory_offset": 64}
             request = document(
@@ -223,8 +227,7 @@ def test_a_replaced_object_is_not_read_in_silence(both: Both) -> None:
     for server in both:
         with segment(64) as owned:
             owned.memory[:40] = X.view(np.uint8)
-            body = json.dumps({"key": "/" + owned.key, "offset": 0, "byte_size": 64}).encode()
-            server.request("POST", "/v2/systemsharedmemory/region/r/register", body)
+            register(server, owned, 64)
             spare = owned.path.with_name(owned.key + "_spare")
             spare.write_bytes(bytes(64))
             spare.rename(owned.path)
