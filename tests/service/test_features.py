@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 import tensor_round as tr
+from support.environments import BUILT, copy_sources
 from support.services.server import Service, started
 from tensor_round_service.features import FEATURES
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("client", "service", "verify", "cli")
 #: The features that stand on another one, and go with it.
 ON = {"oip": {"grpc"}}
 #: A path of each feature that has one.
@@ -35,9 +35,7 @@ class Copy(Service):
 
 def taken_away(feature: str, tree: Path) -> set[str]:
     """Copy the packages into a folder without a feature; the features that are left."""
-    for name in PACKAGES:
-        ignored = shutil.ignore_patterns("__pycache__", "node_modules")
-        shutil.copytree(ROOT / name, tree / name, ignore=ignored)
+    copy_sources(tree)
     gone = {feature} | ON.get(feature, set())
     package = tree / "service" / "tensor_round_service"
     for name in gone:
@@ -57,7 +55,7 @@ def taken_away(feature: str, tree: Path) -> set[str]:
 @pytest.fixture(params=FEATURES)
 def without(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[set[str], Service]]:
     left = taken_away(request.param, tmp_path)
-    folders = os.pathsep.join(str(tmp_path / name) for name in PACKAGES)
+    folders = os.pathsep.join(str(tmp_path / name) for name in BUILT)
     with Copy(environment={"PYTHONPATH": folders}) as service:
         yield left, service
 

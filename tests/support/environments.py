@@ -58,7 +58,7 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
 
 
 #: What the package is built from; other folders of the repository only take time.
-_BUILT = ("client", "service", "verify", "cli")
+BUILT = ("client", "service", "verify", "cli")
 
 
 def commands(folder: Path) -> list[str]:
@@ -68,11 +68,16 @@ def commands(folder: Path) -> list[str]:
     return [re.sub(r"git\+file://[^']*", f"git+file://{folder}", line) for line in lines]
 
 
+def copy_sources(folder: Path) -> None:
+    """Copy what the package is built from."""
+    ignored = shutil.ignore_patterns("__pycache__", "node_modules")
+    for name in BUILT:
+        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+
+
 def make_repository(folder: Path) -> None:
     """Commit the package to a new repository."""
-    ignored = shutil.ignore_patterns("__pycache__", "node_modules")
-    for name in _BUILT:
-        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+    copy_sources(folder)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, folder)
     git = ["git", "-C", str(folder), "-c", "user.name=x", "-c", "user.email=x@example.org"]

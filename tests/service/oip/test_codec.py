@@ -320,25 +320,22 @@ def test_numbers_may_nest_as_deep_as_the_highest_rank_and_their_request() -> Non
         codec.read_request(nested(66))
 
 
-HOSTILE: dict[str, bytes] = {
-    "arrays": b'{"inputs":[{"name":"X","shape":[1],"datatype":"FP32","data":[%s[]]}]}',
-    "rows": b'{"inputs":[{"name":"X","shape":[1],"datatype":"FP32","data":[%s[]]}]}',
-    "objects": b'{"inputs":[%s{}]}',
-    "members": b'{"parameters":{%s"a":0},"inputs":[]}',
-}
-ITEMS: dict[str, Callable[[int], str]] = {
-    "arrays": lambda index: "[]",
-    "rows": lambda index: "[" * 60 + "0" + "]" * 60,
-    "objects": lambda index: '{"data":[]}',
-    "members": lambda index: f'"{index:x}":0',
+#: Documents around many items of one kind.
+HOSTILE: dict[str, tuple[bytes, Callable[[int], str]]] = {
+    "arrays": (
+        b'{"inputs":[{"name":"X","shape":[1],"datatype":"FP32","data":[%s[]]}]}',
+        lambda index: "[" * 60 + "0" + "]" * 60,
+    ),
+    "members": (b'{"parameters":{%s"a":0},"inputs":[]}', lambda index: f'"{index:x}":0'),
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_oversized_document_is_refused_before_it_is_parsed(name: str) -> None:
-    item = ITEMS[name]
+@pytest.mark.parametrize(("around", "item"), HOSTILE.values(), ids=HOSTILE)
+def test_oversized_document_is_refused_before_it_is_parsed(
+    around: bytes, item: Callable[[int], str]
+) -> None:
     count = (8 << 20) // (len(item(1 << 20)) + 1)
-    head = HOSTILE[name] % "".join(f"{item(index)}," for index in range(count)).encode()
+    head = around % "".join(f"{item(index)}," for index in range(count)).encode()
     tracemalloc.start()
     try:
         with pytest.raises(MalformedJSON, match="more than"):

@@ -94,7 +94,6 @@ def fields() -> bytes:
 
 
 HOSTILE: dict[str, Callable[[], bytes]] = {
-    "empty arrays": lambda: document(listed("[]", 4 * MIB), [4 * MIB, 0]),
     "rows of one": lambda: document(listed("[0]", 3 * MIB), [3 * MIB, 1]),
     "deep rows": lambda: document(listed("[" * 60 + "]" * 60, 120 * KIB), [1]),
     "objects": lambda: document(listed('{"a":[]}', MIB), [MIB]),
