@@ -17,11 +17,9 @@ from .settings import Settings
 class Deployment:
     """Sizes are bytes. ``worker_bytes`` is the memory budget of one worker."""
 
-    workers: int
+    settings: Settings
     worker_bytes: int
     max_tensor_bytes: int
-    has_api_keys: bool
-    has_tls: bool
 
     @classmethod
     def of(cls, settings: Settings, worker_bytes: int | None = None) -> Deployment:
@@ -29,21 +27,16 @@ class Deployment:
         if worker_bytes is None:
             total = settings.max_bytes_in_flight or memory_limit() // 2
             worker_bytes = total // settings.workers
-        return cls(
-            workers=settings.workers,
-            worker_bytes=worker_bytes,
-            # A tensor that is rounded in place needs one buffer.
-            max_tensor_bytes=min(settings.max_tensor_bytes, largest_request(worker_bytes)),
-            has_api_keys=settings.api_keys_file is not None,
-            has_tls=settings.ssl_certfile is not None,
-        )
+        # A tensor that is rounded in place needs one buffer.
+        largest = min(settings.max_tensor_bytes, largest_request(worker_bytes))
+        return cls(settings, worker_bytes, largest)
 
     @property
     def limits(self) -> Limits:
         """The sizes, for ``GET /operators``."""
         return {
             "max_tensor_bytes": self.max_tensor_bytes,
-            "max_bytes_in_flight": self.worker_bytes * self.workers,
+            "max_bytes_in_flight": self.worker_bytes * self.settings.workers,
         }
 
     @property
@@ -51,18 +44,19 @@ class Deployment:
         """Version, workers, API keys and TLS, for ``GET /operators``."""
         return {
             "version": __version__,
-            "workers": self.workers,
-            "api_keys": self.has_api_keys,
-            "tls": self.has_tls,
+            "workers": self.settings.workers,
+            "api_keys": self.settings.api_keys_file is not None,
+            "tls": self.settings.ssl_certfile is not None,
         }
 
     def __str__(self) -> str:
-        workers = "1 worker" if self.workers == 1 else f"{self.workers} workers"
+        limits, terms = self.limits, self.terms
+        workers = "1 worker" if terms["workers"] == 1 else f"{terms['workers']} workers"
         return (
-            f"{workers}, tensors of up to {_size(self.max_tensor_bytes)}, "
-            f"{_size(self.worker_bytes * self.workers)} in flight, "
-            f"{'API keys' if self.has_api_keys else 'no API keys'}, "
-            f"{'TLS' if self.has_tls else 'no TLS'}"
+            f"{workers}, tensors of up to {_size(limits['max_tensor_bytes'])}, "
+            f"{_size(limits['max_bytes_in_flight'])} in flight, "
+            f"{'API keys' if terms['api_keys'] else 'no API keys'}, "
+            f"{'TLS' if terms['tls'] else 'no TLS'}"
         )
 
 

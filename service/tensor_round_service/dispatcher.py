@@ -8,7 +8,7 @@ from http import HTTPMethod
 from time import perf_counter
 
 from .auth.api_keys import CREDENTIALS
-from .auth.origins import Cors, check_origin
+from .auth.origins import SAFE_METHODS, Cors, check_origin
 from .content.sources import ClientDisconnected
 from .engine.job import Job
 from .engine.memory import Memory
@@ -38,8 +38,6 @@ from .http1.response import (
 from .refusals import Refusals
 from .routes.table import Table
 
-#: Methods without a body, for which a trailing slash of the path is ignored.
-_WITHOUT_A_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
 #: The methods that are a value of ``http.request.method``; others are ``_OTHER``.
 _METHODS: frozenset[str] = frozenset(HTTPMethod)
 
@@ -76,7 +74,7 @@ class Dispatcher:
         """Return the response to a request; errors become refusals."""
         head = request.head
         request_id = request_id_field(head)
-        if head.path.endswith("/") and head.method in _WITHOUT_A_BODY:
+        if head.path.endswith("/") and head.method in SAFE_METHODS:
             self._strip_trailing_slash(head)
         span = None if self._gate.begin_span is None else self._begin_span(request)
         route = self._tensor_routes.get(head.path) if head.method == "POST" else None

@@ -79,7 +79,7 @@ def registration(name: str) -> Registration:
 
 def add(file: Path, names: list[str]) -> None:
     """Register these, one change each."""
-    registry = Registry(file)
+    registry = Registry(file.parent)
     for name in names:
         with registry.edit() as regions:
             regions[name] = registration(name)
@@ -87,6 +87,6 @@ def add(file: Path, names: list[str]) -> None:
 
 def die_in_a_change(file: Path) -> None:
     """Never return."""
-    with Registry(file).edit() as regions:
+    with Registry(file.parent).edit() as regions:
         regions["lost"] = registration("lost")
         os.kill(os.getpid(), signal.SIGKILL)

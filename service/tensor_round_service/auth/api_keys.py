@@ -20,7 +20,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator, Set
+from collections.abc import Set
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -169,20 +169,16 @@ def read_keys(content: bytes | str) -> tuple[ApiKey, ...]:
         raise KeyFileError("is not UTF-8 text") from None
     lines: dict[bytes, int] = {}
     keys = []
-    for number, fields in _fields(text):
+    for number, line in enumerate(text.splitlines(), 1):
+        fields = line.partition("#")[0].split()
+        if not fields:
+            continue
         key = _key(number, fields)
         if key.digest in lines:
             raise KeyFileError(f"line {number}: repeats the key of line {lines[key.digest]}")
         lines[key.digest] = number
         keys.append(key)
     return tuple(keys)
-
-
-def _fields(text: str) -> Iterator[tuple[int, list[str]]]:
-    """The non-empty lines without comments, split, with their numbers from 1."""
-    for number, line in enumerate(text.splitlines(), 1):
-        if fields := line.partition("#")[0].split():
-            yield number, fields
 
 
 def _key(number: int, fields: list[str]) -> ApiKey:

@@ -26,7 +26,7 @@ from ..http1.response import FixedFields, Response, field_name
 from ..settings import Settings
 
 _AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.%\w-]+\]|[^:\[\]]*)(?::\d*)?")
-_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _ORIGIN = field_name("Origin")
 _REQUEST_METHOD = field_name("Access-Control-Request-Method")
 _ALLOW_ORIGIN = field_name("Access-Control-Allow-Origin")
@@ -97,7 +97,7 @@ def check_origin(head: RequestHead, listed: Set[bytes] = frozenset()) -> None:
 
     The ``listed`` origins are allowed.
     """
-    origin = None if head.method in _SAFE_METHODS else head.values.get(_ORIGIN)
+    origin = None if head.method in SAFE_METHODS else head.values.get(_ORIGIN)
     if origin is None or origin in listed:
         return
     page = origin.partition(b"://")[2]

@@ -187,24 +187,15 @@ def _as_shaped(data: Any, shape: Sequence[int], pause: Pause) -> list[Any] | Non
 
 
 def _leaves(node: Any, pause: Pause) -> list[Any]:
+    """The leaves; those of a flat list are the list itself."""
     if type(node) is not list:
         return [node]
     if list not in types(node, pause):
         return node
     leaves: list[Any] = []
-    _collect(node, leaves, pause)
-    return leaves
-
-
-def _collect(node: list[Any], leaves: list[Any], pause: Pause) -> None:
-    if list not in types(node, pause):
-        leaves.extend(node)
-        return
     for child in node:
-        if type(child) is list:
-            _collect(child, leaves, pause)
-        else:
-            leaves.append(child)
+        leaves += _leaves(child, pause)
+    return leaves
 
 
 def _wrong_nesting(node: Any, shape: Sequence[int], loc: Loc) -> Fault | None:

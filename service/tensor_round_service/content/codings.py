@@ -71,18 +71,13 @@ class Verified:
         """
         count = await self._source.receive_into(target)
         if count > _INLINE_HASH_BYTES:
-            await self._beside(partial(self._update, target[:count]))
+            await self._beside(partial(_update, self._hash, [target[:count]]))
         else:
             self._hash.update(target[:count])
         self.is_at_end = count < len(target) or self._source.is_at_end
         if self.is_at_end and self._hash.digest() != self._expected:
             raise DigestMismatch("the body's SHA-256 differs from Content-Digest")
         return count
-
-    def _update(self, content: memoryview, pause: Pause) -> None:
-        for piece in pieces([content], _HASH_STEP_BYTES):
-            self._hash.update(piece)
-            pause()
 
 
 class Decoded:
@@ -208,10 +203,14 @@ def encode(parts: Parts, coding: str, pause: Pause = no_pause) -> list[bytes]:
 def sha256(parts: Parts, pause: Pause = no_pause) -> bytes:
     """The SHA-256 of the parts together."""
     digest = hashlib.sha256()
+    _update(digest, parts, pause)
+    return digest.digest()
+
+
+def _update(digest: hashlib._Hash, parts: Parts, pause: Pause) -> None:
     for piece in pieces(parts, _HASH_STEP_BYTES):
         digest.update(piece)
         pause()
-    return digest.digest()
 
 
 def pieces(parts: Parts, nbytes: int) -> Iterator[memoryview]:

@@ -16,7 +16,7 @@ from tensor_round.contract.errors import (
 )
 
 from ..content.codings import DECODING_BYTES, Decoded, decoder_for
-from ..content.sources import ByteSource, Parts, Progress, expect_end, read_all
+from ..content.sources import ByteSource, Parts, Progress, expect_end, read_all, read_up_to
 from ..engine.job import Job, Observer
 from ..gate import Gate, Span
 from .http2.fields import encoded
@@ -125,25 +125,24 @@ class Call:
             rest, length = Decoded(rest, decoder), 0
         return memoryview(await read_all(rest, limit, job.reserve, length))
 
-    async def request(self, job: Job) -> memoryview:
+    async def request(self, job: Job) -> bytes | memoryview:
         """The one message of a unary call without a tensor."""
         found = await self.begins()
         if found is None:
             raise PayloadSizeMismatch("the call has no message")
-        is_compressed, length, _ = found
-        if length <= HEAD_BYTES and not is_compressed:  # also if the budget is used up
-            message = memoryview(await self.head(length))
-            if len(message) < length:
-                raise cut_off()
-            self.stream.skip(PREFIX_BYTES + length)
-        else:
-            self.stream.skip(PREFIX_BYTES)
-            rest = Rest(self.stream, length)
-            message = await self.message(
-                job, rest, length, is_compressed=is_compressed, limit=MAX_LENGTH
-            )
-        await expect_end(self.stream, length)
+        message = await self.small(job, *found)
+        await expect_end(self.stream, found[1])
         return message
+
+    async def small(
+        self, job: Job, is_compressed: bool, length: int, _start: bytes
+    ) -> bytes | memoryview:
+        """A message without a tensor, whose begin was found."""
+        self.stream.skip(PREFIX_BYTES)
+        rest = Rest(self.stream, length)
+        if length <= HEAD_BYTES and not is_compressed:  # also if the budget is used up
+            return await read_up_to(rest, length)
+        return await self.message(job, rest, length, is_compressed=is_compressed, limit=MAX_LENGTH)
 
     def add(self, fields: bytes) -> None:
         """Add a header block to that of the response, before its first message."""

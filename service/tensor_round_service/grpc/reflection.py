@@ -9,7 +9,7 @@ from tensor_round.contract.errors import NotFound, NotOffered, RequestRefused
 from tensor_round.contract.quoting import shown
 
 from ..engine.job import Job
-from .call import MAX_LENGTH, PREFIX_BYTES, Call, Method, Rest, prefixed
+from .call import Call, Method, prefixed
 from .control import read
 from .messages import DESCRIPTORS, SCHEMA
 from .protobuf import Message, parts, texts
@@ -56,12 +56,7 @@ def reflection_methods() -> dict[str, Method]:
 async def _reflect(known: _Descriptors, package: str, call: Call, job: Job) -> bool:
     """Answer each question by one message."""
     while (found := await call.begins()) is not None:
-        is_compressed, length, _ = found
-        call.stream.skip(PREFIX_BYTES)
-        rest = Rest(call.stream, length)
-        content = await call.message(
-            job, rest, length, is_compressed=is_compressed, limit=MAX_LENGTH
-        )
+        content = await call.small(job, *found)
         request = read(f".{package}.ServerReflectionRequest", content)
         try:
             answer = _answer(known, request)

@@ -351,20 +351,19 @@ class HTTPProtocol:
         self._handler = handler
         self._limits = limits
         self._successor = successor
-        self._servers: dict[int, ServerContext] = {}
+        #: Made with the first connection, as it needs the event loop.
+        self._server: ServerContext | None = None
 
     def __call__(self, *, server_state: ServerState, **_others: Any) -> Connection:
         """A protocol; uvicorn passes it to the event loop."""
-        server = self._servers.get(id(server_state))
-        if server is None:
-            server = ServerContext(self._handler, self._limits, server_state, self._successor)
-            self._servers[id(server_state)] = server
-        return Connection(server)
+        if self._server is None:
+            self._server = ServerContext(self._handler, self._limits, server_state, self._successor)
+        return Connection(self._server)
 
     @property
     def is_opening(self) -> bool:
         """Whether a connection is accepted and not open yet: its TLS handshake is under way."""
-        return any(server.opening for server in self._servers.values())
+        return self._server is not None and bool(self._server.opening)
 
 
 def start_eagerly(

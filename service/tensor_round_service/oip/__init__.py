@@ -65,8 +65,7 @@ def _error(refusal: RequestRefused, _traceparent: str | None) -> tuple[int, str,
 def _system_memory(settings: Settings, worker_folder: Path | None) -> PosixSharedMemory | str:
     if settings.shared_memory_prefix is None:
         return NO_SHARED_MEMORY
-    registry = Registry(None if worker_folder is None else worker_folder / "regions")
-    return PosixSharedMemory(settings.shared_memory_prefix, registry)
+    return PosixSharedMemory(settings.shared_memory_prefix, Registry(worker_folder))
 
 
 def _cuda_memory(
@@ -79,5 +78,4 @@ def _cuda_memory(
         )
     if engine.backend.device_memory is None:
         return f"the {engine.backend.name} backend has no CUDA shared memory"
-    registry = Registry(None if worker_folder is None else worker_folder / "device-regions")
-    return CudaSharedMemory(engine, registry)
+    return CudaSharedMemory(engine, Registry(worker_folder, "device-regions"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import TypeGuard
 
 from tensor_round.contract.call import RoundCall
@@ -34,6 +35,8 @@ SHARED_BYTES = 4 << 20
 THREADS = 2
 #: Bytes of a tensor that are rounded in the time that writing one number as JSON takes.
 NUMBER_COST = 180
+#: The place of an input's numbers in a request, for error messages.
+_DATA = ("inputs", 0, "data")
 #: Processes the bytes from ``start`` to ``end`` on thread 0 or 1: ``(start, end, thread)``.
 PieceWork = Callable[[int, int, int], None]
 
@@ -162,11 +165,14 @@ class InferenceExecutor:
     def _input(self, plan: InferencePlan, job: Job, pause: Pause) -> Bytes:
         """The input from JSON or shared memory, in a buffer of the job."""
         if isinstance(plan.source, codec.Inline):
-            data = plan.source.data
-            if plan.header_length <= CACHED_HEADER_BYTES:
-                return _parsed(plan, data, job, pause)
-            with nesting.freed(data):
-                return _parsed(plan, data, job, pause)
+            memory = job.allocate(plan.call.input.byte_length)
+            data, carrier, shape = plan.source.data, plan.carrier, plan.call.input.shape
+            is_kept = plan.header_length <= CACHED_HEADER_BYTES
+            with nullcontext() if is_kept else nesting.freed(data):
+                memory.data[:] = jsontensor.read(
+                    data, carrier, shape, any_nesting=True, loc=_DATA, pause=pause
+                )
+            return memory
         assert isinstance(plan.source, codec.Region)
         if self._is_on_device(plan.source):
             assert self._cuda_memory is not None
@@ -228,20 +234,6 @@ class InferenceExecutor:
                 f"there is no CUDA shared memory region {name}, and {SYSTEM_MEMORY_OFF}"
             )
         return self._shared_memory.part(region, plan.call.input.byte_length)
-
-
-def _parsed(plan: InferencePlan, data: object, job: Job, pause: Pause) -> Bytes:
-    """The numbers of an inline input, in a buffer of the job."""
-    memory = job.allocate(plan.call.input.byte_length)
-    memory.data[:] = jsontensor.read(
-        data,
-        plan.carrier,
-        plan.call.input.shape,
-        any_nesting=True,
-        loc=("inputs", 0, "data"),
-        pause=pause,
-    )
-    return memory
 
 
 def threads_for(nbytes: int) -> int:

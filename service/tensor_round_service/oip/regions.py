@@ -71,10 +71,10 @@ def check_aliasing(source: ByteRange, target: ByteRange) -> None:
 
 
 class Registry:
-    """The registered regions of one kind by name, in memory or in a file."""
+    """The registered regions of one kind by name, in memory or in a file of this name."""
 
-    def __init__(self, file: Path | None = None) -> None:
-        self._file = file
+    def __init__(self, folder: Path | None = None, name: str = "regions") -> None:
+        self._file = None if folder is None else folder / name
         self._lock = threading.Lock()
         #: The text of the file, and the registrations in it.
         self._parsed: tuple[str, dict[str, Registration]] = ("", {})

@@ -27,7 +27,7 @@ from ..settings import Settings
 #: Maximum number of connections that wait to be accepted; the system may allow fewer.
 BACKLOG = 2048
 #: Time for the last packet of a TCP handshake, which the client believes to be over, to arrive
-#: from another host.
+#: from another host. Within this machine it is over when the client's connect() returns.
 HANDSHAKE_SECONDS = 0.3
 
 #: ``SO_ATTACH_FILTER`` of Linux, which Python has no name for.
@@ -137,14 +137,6 @@ class Listener:
         return name
 
     @property
-    def handshake_seconds(self) -> float:
-        """The time for which a handshake may still be under way after :meth:`turn_away`.
-
-        Within this machine a handshake is over when the client's connect() returns.
-        """
-        return HANDSHAKE_SECONDS if self.is_reachable else 0.0
-
-    @property
     def is_reachable(self) -> bool:
         """Whether other machines may reach a socket."""
         return any(
@@ -232,7 +224,6 @@ def _bind_host(host: str, port: int) -> list[socket.socket]:
     # A single IPv6 address may be "::", which means all addresses of both families.
     dual = len(addresses) == 1 and addresses[0][0] == socket.AF_INET6
     socks: list[socket.socket] = []
-    missing_family: OSError | None = None
     for family, address in addresses:
         try:
             sock = socket.create_server(
@@ -240,16 +231,14 @@ def _bind_host(host: str, port: int) -> list[socket.socket]:
             )
         except OSError as error:
             # In a container, localhost may have an address of a family that is not available.
-            if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+            is_missing = error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+            if not is_missing or (not socks and address == addresses[-1][1]):
                 for sock in socks:
                     sock.close()
                 raise
-            missing_family = error
         else:
             socks.append(sock)
             port = sock.getsockname()[1]  # with port 0, the same free port for all
-    if missing_family is not None and not socks:
-        raise missing_family
     return socks
 
 
@@ -313,8 +302,7 @@ def _listening(number: int) -> socket.socket:
         os.set_inheritable(number, False)
         sock = socket.socket(fileno=number)
     except OSError as error:
-        reason = os.strerror(error.errno or 0).lower()
-        raise CannotListen(f"file descriptor {number} of LISTEN_FDS: {reason}") from None
+        raise CannotListen(f"file descriptor {number} of LISTEN_FDS: {_reason(error)}") from None
     is_stream = sock.family in (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX)
     is_stream = is_stream and sock.type == socket.SOCK_STREAM
     if not is_stream or not sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):

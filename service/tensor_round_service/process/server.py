@@ -30,7 +30,7 @@ from ..http1.connection import HTTPProtocol
 from ..http1.context import ConnectionLimits, Successor
 from ..http1.response import SERVER_HEADERS
 from ..settings import Settings
-from .listener import BACKLOG, Listener, notify
+from .listener import BACKLOG, HANDSHAKE_SECONDS, Listener, notify
 from .tls import ServerTLS
 
 logger = logging.getLogger(__name__)
@@ -218,7 +218,7 @@ class Server(uvicorn.Server):
         """
         now = time.monotonic()
         # At least once after the last handshake, and after the supervisor has turned clients away.
-        ends = now + max(self._listener.handshake_seconds, POLL_SECONDS)
+        ends = now + (HANDSHAKE_SECONDS if self._listener.is_reachable else POLL_SECONDS)
         deadline = now + ACCEPT_SECONDS
         waiting = select.poll()
         for sock in self._listener.sockets:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -14,17 +14,17 @@ from .. import documents
 from ..engine.engine import Engine
 from ..engine.readiness import Readiness
 from ..metrics.recorder import Metrics
-from .table import Row, links
+from .table import Row
 
 METRICS_PATH = "/metrics"
 _TEXT = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
 
 
 def service_row(
-    rows: Iterable[Row], homes: Iterable[Callable[[Request], Response | None]] = ()
+    rows: Iterable[Row], homes: Sequence[Callable[[Request], Response | None]] = ()
 ) -> Row:
     """The route at ``/``, with the links of the other routes, or the first home page."""
-    linked, homes = links(rows), tuple(homes)
+    links = {row.link: row.path for row in rows if row.link}
 
     async def service_info(request: Request, response: Response) -> Any:
         """Name, version and paths of the service; browsers get the web page."""
@@ -32,7 +32,7 @@ def service_row(
             if page := home(request):
                 return page
         response.headers["Vary"] = "Accept"
-        return {"name": documents.NAME, "version": version(documents.NAME), "links": linked}
+        return {"name": documents.NAME, "version": version(documents.NAME), "links": links}
 
     options = {"response_model": documents.ServiceInfo}
     return Row("/", service_info, "Name, version and links", is_open=True, options=options)

@@ -87,11 +87,6 @@ class Table:
                 )
 
 
-def links(rows: Iterable[Row]) -> dict[str, str]:
-    """The paths of the rows with a link, by its name."""
-    return {row.link: row.path for row in rows if row.link}
-
-
 def _paths(rows: Iterable[Row]) -> frozenset[str]:
     return frozenset().union(*(row.paths for row in rows))
 

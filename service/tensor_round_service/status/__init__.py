@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from .. import documents
 from ..engine import digests
-from ..engine.engine import Engine
 from ..features import Feature, Site
 from ..routes.table import Row
+
+#: A size whose work is done on a thread.
+_REPORT_BYTES = 1 << 20
 
 
 def feature(site: Site) -> Feature:
@@ -32,7 +35,8 @@ def feature(site: Site) -> Feature:
         """
         nonlocal report
         if report is None or (report.done() and report.exception()):
-            report = asyncio.ensure_future(_report(engine))
+            work = partial(digests.report, engine.backend)
+            report = asyncio.ensure_future(engine.run(work, _REPORT_BYTES))
         # Shielded: a client that disconnects must not cancel the report of other clients.
         return await asyncio.shield(report)
 
@@ -42,7 +46,3 @@ def feature(site: Site) -> Feature:
             Row("/conformance", show_conformance, "Proof of exactness", link="conformance"),
         ]
     )
-
-
-async def _report(engine: Engine) -> documents.Conformance:
-    return await engine.run(lambda: digests.report(engine.backend), 1 << 20)

@@ -208,7 +208,7 @@ def test_overlaps(one: tuple[int, int], other: tuple[int, int], overlaps: bool) 
 
 
 def test_workers_share_registrations(tmp_path: Path, owned: Segment) -> None:
-    first, second = (PosixSharedMemory(PREFIX, Registry(tmp_path / "regions")) for _ in range(2))
+    first, second = (PosixSharedMemory(PREFIX, Registry(tmp_path)) for _ in range(2))
     first.register("r", owned.key, 0, SIZE)
     assert contents(second, "r", SIZE) == owned.memory.tobytes()
     with pytest.raises(InvalidDescriptor, match="already"):
@@ -324,18 +324,18 @@ spawn = multiprocessing.get_context("spawn")
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_stored_bytes_are_read_back(tmp_path: Path, shared: bool) -> None:
-    registry = Registry(tmp_path / "regions" if shared else None)
+    registry = Registry(tmp_path if shared else None)
     assert registry.read() == {}
     with registry.edit() as regions:
         regions["a"] = registration("a")
     assert registry.read() == {"a": registration("a")}
     if shared:
-        assert Registry(tmp_path / "regions").read() == registry.read()
+        assert Registry(tmp_path).read() == registry.read()
 
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_an_exception_changes_nothing(tmp_path: Path, shared: bool) -> None:
-    registry = Registry(tmp_path / "regions" if shared else None)
+    registry = Registry(tmp_path if shared else None)
     with contextlib.suppress(KeyError), registry.edit() as regions:
         regions["a"] = registration("a")
         raise KeyError
@@ -353,19 +353,19 @@ def test_a_full_disk_changes_nothing_and_is_refused(tmp_path: Path, room: int) -
         add(file, ["a"])
         with disk.full(but=room):
             for _ in range(2):
-                registry = Registry(file)
+                registry = Registry(file.parent)
                 with pytest.raises(Overloaded) as caught, registry.edit() as regions:
                     regions.update((name, registration(name)) for name in many)
                 assert caught.value.retry_after
                 assert str(disk.folder) not in caught.value.detail
-                assert list(registry.read()) == list(Registry(file).read()) == ["a"]
+                assert list(registry.read()) == list(Registry(file.parent).read()) == ["a"]
                 assert not file.with_suffix(".new").exists(), "nothing half written stays"
         add(file, many)
-        assert list(Registry(file).read()) == ["a", *many]
+        assert list(Registry(file.parent).read()) == ["a", *many]
 
 
 def test_a_lock_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
-    registry = Registry(tmp_path / "gone" / "regions")
+    registry = Registry(tmp_path / "gone")
     with pytest.raises(Overloaded), registry.edit():
         raise AssertionError("nobody has the list alone")
 
@@ -376,7 +376,7 @@ def test_changes_at_once_are_all_kept(tmp_path: Path) -> None:
     workers = [spawn.Process(target=add, args=(file, mine)) for mine in names]
     for worker in workers:
         worker.start()
-    registry = Registry(file)
+    registry = Registry(file.parent)
     while any(worker.is_alive() for worker in workers):
         registry.read()  # never half of a change
     for worker in workers:
@@ -395,4 +395,4 @@ def test_a_worker_that_dies_in_a_change_blocks_nobody(tmp_path: Path) -> None:
     began = time.monotonic()
     add(file, ["b"])
     assert time.monotonic() - began < 30
-    assert list(Registry(file).read()) == ["a", "b"]
+    assert list(Registry(file.parent).read()) == ["a", "b"]
