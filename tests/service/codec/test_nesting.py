@@ -6,6 +6,7 @@ import json
 import sys
 import weakref
 from collections import Counter
+from collections.abc import Callable
 from functools import reduce
 from operator import getitem
 from typing import Any
@@ -21,6 +22,17 @@ SHAPES = [(), (1,), (3,), (1, 1), (2, 3), (3, 1, 2), (2, 2, 2, 2), (0,), (2, 0),
 each_shape = pytest.mark.parametrize("shape", SHAPES, ids=str)
 #: No tensor's nesting, with ten leaves.
 ANYHOW: list[Any] = [[0], [[1, 2], [[3]], []], 4, [5, [6, [7]], [8]], 9]
+
+
+def calls_of(work: Callable[[], object]) -> Counter[str]:
+    """The events of a profile while this runs."""
+    calls: Counter[str] = Counter()
+    sys.setprofile(lambda _frame, event, _arg: calls.update([event]))
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return calls
 
 
 def nested(shape: tuple[int, ...]) -> Any:
@@ -103,15 +115,9 @@ def test_written_numbers_are_nested_as_the_shape(shape: tuple[int, ...]) -> None
 
 def test_dimensions_of_size_1_take_no_step_for_each_element() -> None:
     """Where each had one, 32 of them took seconds for a request of 2 KiB."""
-    texts = ["1"] * 30_000
-    calls: Counter[str] = Counter()
-    sys.setprofile(lambda _frame, event, _arg: calls.update([event]))
-    try:
-        text = nesting.nest(texts, (30_000, *[1] * 31))
-    finally:
-        sys.setprofile(None)
-    assert text.startswith("[" * 32 + "1" + "]" * 31 + ",")
-    assert calls.total() < 100
+    texts, shape = ["1"] * 30_000, (30_000, *[1] * 31)
+    assert nesting.nest(texts, shape).startswith("[" * 32 + "1" + "]" * 31 + ",")
+    assert calls_of(lambda: nesting.nest(texts, shape)).total() < 100
 
 
 @each_shape
@@ -133,17 +139,14 @@ def test_an_empty_tensor_has_no_more_arrays_than_a_document_may(count: int, arra
 
 
 def test_rows_as_the_shape_says_take_a_pause_each_and_no_other_call() -> None:
-    pauses, calls = [], Counter[str]()
+    data, pauses = nested((1000, 2)), list[None]()
 
     def pause() -> None:
         pauses.append(None)
 
-    data = nested((1000, 2))
-    sys.setprofile(lambda _frame, event, _arg: calls.update([event]))
-    try:
-        nesting.flatten(data, (1000, 2), any_nesting=False, loc=LOC, pause=pause)
-    finally:
-        sys.setprofile(None)
+    calls = calls_of(
+        lambda: nesting.flatten(data, (1000, 2), any_nesting=False, loc=LOC, pause=pause)
+    )
     assert len(pauses) >= 1000
     assert calls["call"] < len(pauses) + 100
 

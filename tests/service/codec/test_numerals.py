@@ -86,14 +86,6 @@ def test_every_midpoint_is_decided_by_the_decimal_itself(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NARROW)
-def test_every_value_is_its_own_nearest(name: str) -> None:
-    magnitudes = range(OVERFLOW[name])
-    texts = [str(text_of(value_of(m, name))) for m in magnitudes]
-    assert patterns(texts, name) == list(magnitudes)
-    assert patterns(["-" + t for t in texts], name) == [signed(m, name) for m in magnitudes]
-
-
-@pytest.mark.parametrize("name", NARROW)
 def test_the_float64_next_to_a_midpoint_is_on_its_side(name: str) -> None:
     texts, expected = [], []
     for below in range(OVERFLOW[name]):

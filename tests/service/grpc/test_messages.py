@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,10 @@ from google.protobuf import json_format
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.http.grpc_client import theirs
+from support.http.grpc_client import plain, theirs
 from tensor_round.contract.errors import InvalidDescriptor
 from tensor_round_service.grpc.messages import find_tensor, read_request, response_head
-from tensor_round_service.grpc.protobuf import varint
+from tensor_round_service.grpc.protobuf import fields, varint
 from tensor_round_service.oip import codec
 
 REQUEST = theirs(".inference.ModelInferRequest")
@@ -73,18 +74,10 @@ def test_a_tensor_is_found_as_soon_as_it_begins() -> None:
 def test_fields_in_any_order() -> None:
     made = request()
     made.raw_input_contents.append(RAW)
-    parts = [
-        bytes(part)
-        for part in (
-            REQUEST(raw_input_contents=[RAW]).SerializeToString(),
-            REQUEST(inputs=made.inputs).SerializeToString(),
-            REQUEST(model_name="round", id="an id").SerializeToString(),
-            REQUEST(parameters=made.parameters, outputs=made.outputs).SerializeToString(),
-            REQUEST(model_version="1").SerializeToString(),
-            b"\xf8\x07\x05",  # a field that is not known
-        )
-    ]
-    expected = read_request(made.SerializeToString()).request
+    message = memoryview(made.SerializeToString() + b"\xf8\x07\x05")  # a field that is not known
+    ends = [0, *(end for *_, end in fields(message, 0, len(message)))]
+    parts = [bytes(message[begin:end]) for begin, end in pairwise(ends)]
+    expected = read_request(bytes(message)).request
     rng = random.Random(1)
     for _ in range(20):
         rng.shuffle(parts)
@@ -225,27 +218,19 @@ def test_a_wrong_field_before_the_tensor() -> None:
 
 
 def test_a_response() -> None:
-    output = {
-        "name": "Y",
-        "datatype": "FP32",
-        "shape": [2, 3],
-        "parameters": {"b": False, "i": -1, "f": 0.5, "s": "", "n": 0},
+    values = {"b": False, "i": -1, "f": 0.5, "s": "", "n": 0}
+    output = {"name": "Y", "datatype": "FP32", "shape": [2, 3], "parameters": values}
+    members = {"model_name": "round", "model_version": "1", "id": "an id"}
+    choices = {
+        "b": {"bool_param": False},
+        "i": {"int64_param": -1},
+        "f": {"double_param": 0.5},
+        "s": {"string_param": ""},
+        "n": {"int64_param": 0},
     }
-    members = {"model_name": "round", "model_version": "1"}
-    head = response_head({"id": "an id", **members}, output, len(RAW))
-    response = RESPONSE.FromString(head + RAW)
-    assert (response.model_name, response.model_version, response.id) == ("round", "1", "an id")
-    (tensor,) = response.outputs
-    assert (tensor.name, tensor.datatype, [*tensor.shape]) == ("Y", "FP32", [2, 3])
-    assert {name: p.WhichOneof("parameter_choice") for name, p in tensor.parameters.items()} == {
-        "b": "bool_param",
-        "i": "int64_param",
-        "f": "double_param",
-        "s": "string_param",
-        "n": "int64_param",
-    }
-    assert tensor.parameters["i"].int64_param == -1
-    assert [*response.raw_output_contents] == [RAW]
-    without = RESPONSE.FromString(response_head(members, output, None))
-    assert not without.raw_output_contents
-    assert without.id == ""
+    expected = {**members, "parameters": {}, "outputs": [{**output, "parameters": choices}]}
+    head = response_head(members, output, len(RAW))
+    assert plain(RESPONSE.FromString(head + RAW)) == {**expected, "raw_output_contents": [RAW]}
+    del members["id"]
+    without = plain(RESPONSE.FromString(response_head(members, output, None)))
+    assert without == {**expected, "raw_output_contents": [], "id": ""}

@@ -22,7 +22,6 @@ from support.http.http1_site import (
     owned,
     pass_time,
     serving,
-    text,
     until,
 )
 from tensor_round_service.http1.connection import Connection
@@ -225,24 +224,6 @@ async def test_a_body_that_is_late_is_asked_for_and_reading_goes_on(peer: Peer) 
         await peer.response(b"ab")
     assert dues == [float("inf")] * 3
     assert peer.handler.statuses == [200] * 3
-
-
-async def test_a_body_is_asked_for_only_with_its_first_bytes(peer: Peer) -> None:
-    async def respond(request: Request) -> Response:
-        first, second = bytearray(1), bytearray(1)
-        await request.receive_into(memoryview(first))
-        await request.receive_into(memoryview(second))
-        return text(bytes(first + second))
-
-    peer.handler.answer = respond
-    await peer.send(asked("Expect: 100-continue", length=2))
-    assert await peer.read(len(CONTINUE)) == CONTINUE
-    give(peer.connection, b"a")
-    await peer.state(State.WORKING)
-    await peer.state(State.RECEIVING)
-    await peer.send(b"b")
-    await peer.response(b"ab")
-    assert peer.handler.statuses == [200]
 
 
 ONE = [State.WORKING, State.IDLE]

@@ -76,17 +76,6 @@ async def test_coroutine_that_yields_resumes_in_the_next_turn() -> None:
     assert steps == ["later"]
 
 
-async def test_error_of_the_awaited_future_is_raised_in_the_task() -> None:
-    async def work() -> None:
-        await future
-
-    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    task = begun(work())
-    future.set_exception(KeyError("gone"))
-    with pytest.raises(KeyError):
-        await task
-
-
 @pytest.mark.parametrize("is_waiting", [False, True])
 async def test_cancelled_coroutine_can_wait_again_and_return(is_waiting: bool) -> None:
     async def work() -> None:

@@ -129,9 +129,12 @@ def facts(head: RequestHead) -> Says:
 
 
 @each_sound
-def test_a_whole_head(data: bytes, says: Says) -> None:
-    head = split(data)
-    assert facts(head) == says
+@pytest.mark.parametrize("behind", [b"", TRAILING], ids=["alone", "followed"])
+def test_a_sound_head(data: bytes, says: Says, behind: bytes) -> None:
+    found = split_head(data + behind)
+    assert found is not None
+    head, end = found
+    assert (facts(head), end) == (says, len(data))
     assert head.fault is None
     assert head.target == data.split(b" ")[1]
 
@@ -141,13 +144,6 @@ def test_no_part_of_a_head_is_one_or_refused(data: bytes, says: Says) -> None:
     step = 1 if len(data) < 4096 else 61
     for length in (*range(1, len(data), step), len(data) - 1):
         assert split_head(data[:length]) is None, data[:length]
-
-
-@each_sound
-def test_where_a_head_ends(data: bytes, says: Says) -> None:
-    found = split_head(data + TRAILING)
-    assert found is not None
-    assert (facts(found[0]), found[1]) == (says, len(data))
 
 
 def test_fields_keep_their_order_and_their_bytes() -> None:

@@ -54,21 +54,6 @@ async def test_deadline_expires_once_when_it_is_due(
     assert times == expected
 
 
-async def test_deadline_may_be_set_as_it_expires() -> None:
-    def expired() -> None:
-        times.append(round(loop.time() - began))
-        if len(times) == 1:
-            deadline.set(60)
-
-    loop = asyncio.get_running_loop()
-    began, times = loop.time(), list[float]()
-    deadline = Deadline(loop, expired)
-    deadline.set(60)
-    for _ in range(4):
-        await pass_time(30)
-    assert times == [60, 120]
-
-
 def test_moving_a_deadline_later_makes_no_timer() -> None:
     made: list[asyncio.TimerHandle] = []
 

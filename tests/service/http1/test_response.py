@@ -27,27 +27,16 @@ OWN: list[tuple[bytes, bytes]] = [(b"c", b"d"), (b"e", b"")]
 COMMON = b"x: y\r\n"
 
 
+LINES = b"content-type: text/plain\r\na: b\r\nx: y\r\nc: d\r\ne: \r\n"
+LENGTH = b"content-length: 12\r\n"
+
+
 @pytest.mark.parametrize(
     ("status", "close", "head"),
     [
-        (
-            200,
-            False,
-            b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\na: b\r\nx: y\r\nc: d\r\ne: \r\n"
-            b"content-length: 12\r\n\r\n",
-        ),
-        (
-            404,
-            True,
-            b"HTTP/1.1 404 Not Found\r\ncontent-type: text/plain\r\na: b\r\nx: y\r\nc: d\r\ne: \r\n"
-            b"content-length: 12\r\nconnection: close\r\n\r\n",
-        ),
-        (
-            304,
-            False,
-            b"HTTP/1.1 304 Not Modified\r\ncontent-type: text/plain\r\na: b\r\nx: y\r\nc: d\r\n"
-            b"e: \r\n\r\n",
-        ),
+        (200, False, b"HTTP/1.1 200 OK\r\n" + LINES + LENGTH + b"\r\n"),
+        (404, True, b"HTTP/1.1 404 Not Found\r\n" + LINES + LENGTH + b"connection: close\r\n\r\n"),
+        (304, False, b"HTTP/1.1 304 Not Modified\r\n" + LINES + b"\r\n"),
     ],
 )
 def test_a_head(status: int, close: bool, head: bytes) -> None:
