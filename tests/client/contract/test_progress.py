@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -39,73 +39,58 @@ def test_a_function_receives_the_done_and_the_whole() -> None:
     assert told == [(0, 100), (30, 100), (40, 100), (70, 100)]
 
 
-class Clock:
-    """Time that passes when it is told to."""
+class Terminal(io.StringIO):
+    """What is on a screen is what was flushed; ``now`` is the time there."""
 
-    def __init__(self) -> None:
-        self.now = 1000.0
+    screen = ""
+    is_terminal = False
+    now = 1000.0
+
+    def isatty(self) -> bool:
+        return self.is_terminal
+
+    def flush(self) -> None:
+        self.screen = self.getvalue()
 
     def monotonic(self) -> float:
         return self.now
 
 
-class Terminal(io.StringIO):
-    """What is on a screen is what was flushed."""
-
-    screen = ""
-
-    def __init__(self, *, is_terminal: bool) -> None:
-        super().__init__()
-        self._is_terminal = is_terminal
-
-    def isatty(self) -> bool:
-        return self._is_terminal
-
-    def flush(self) -> None:
-        self.screen = self.getvalue()
-
-
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(progress, "time", clock)
-    return clock
+def stderr(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    terminal = Terminal()
+    monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=terminal))
+    monkeypatch.setattr(progress, "time", terminal)
+    return terminal
 
 
-def test_a_terminal_is_drawn_ten_times_a_second_at_most(
-    monkeypatch: pytest.MonkeyPatch, clock: Clock
-) -> None:
-    terminal = Terminal(is_terminal=True)
-    monkeypatch.setattr(sys, "stderr", terminal)
+def test_a_terminal_is_drawn_ten_times_a_second_at_most(stderr: Terminal) -> None:
+    stderr.is_terminal = True
     with counted(True, 8 << 20, "reading", done=4 << 20) as add:
-        assert terminal.screen == "\rreading  50 %, 4.0 of 8.0 MiB, 0.0 MiB/s  "
-        clock.now += 0.0625
+        assert stderr.screen == "\rreading  50 %, 4.0 of 8.0 MiB, 0.0 MiB/s  "
+        stderr.now += 0.0625
         add(1 << 20)
-        assert terminal.screen.count("\r") == 1
-        clock.now += 0.0625
+        assert stderr.screen.count("\r") == 1
+        stderr.now += 0.0625
         add(1 << 20)
-        assert terminal.screen.endswith("\rreading  75 %, 6.0 of 8.0 MiB, 16.0 MiB/s  ")
-        clock.now += 0.125
-    assert terminal.getvalue().endswith("\rreading  75 %, 6.0 of 8.0 MiB, 8.0 MiB/s  \n")
+        assert stderr.screen.endswith("\rreading  75 %, 6.0 of 8.0 MiB, 16.0 MiB/s  ")
+        stderr.now += 0.125
+    assert stderr.getvalue().endswith("\rreading  75 %, 6.0 of 8.0 MiB, 8.0 MiB/s  \n")
 
 
-def test_a_log_is_written_every_ten_seconds(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
-    log = Terminal(is_terminal=False)
-    monkeypatch.setattr(sys, "stderr", log)
+def test_a_log_is_written_every_ten_seconds(stderr: Terminal) -> None:
     with counted(True, 4 << 20) as add:
-        assert log.screen == ""
-        clock.now += 9.5
+        assert stderr.screen == ""
+        stderr.now += 9.5
         add(1 << 20)
-        assert log.screen == ""
-        clock.now += 0.5
+        assert stderr.screen == ""
+        stderr.now += 0.5
         add(1 << 20)
-        assert log.screen == "rounding  50 %, 2.0 of 4.0 MiB, 0.2 MiB/s\n"
-    assert log.screen.splitlines()[1:] == ["rounding  50 %, 2.0 of 4.0 MiB, 0.2 MiB/s"]
+        assert stderr.screen == "rounding  50 %, 2.0 of 4.0 MiB, 0.2 MiB/s\n"
+    assert stderr.screen.splitlines()[1:] == ["rounding  50 %, 2.0 of 4.0 MiB, 0.2 MiB/s"]
 
 
-def test_nothing_is_done_whole_at_once(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
-    log = Terminal(is_terminal=False)
-    monkeypatch.setattr(sys, "stderr", log)
+def test_nothing_is_done_whole_at_once(stderr: Terminal) -> None:
     with counted(True, 0):
         pass
-    assert log.screen == "rounding 100 %, 0.0 of 0.0 B, 0.0 B/s\n"
+    assert stderr.screen == "rounding 100 %, 0.0 of 0.0 B, 0.0 B/s\n"

@@ -37,6 +37,12 @@ def saved(array: np.ndarray[Any, Any]) -> bytes:
     return file.getvalue()
 
 
+def read(file: bytes) -> npy.NpyHeader:
+    header = npy.read_header(file)
+    assert isinstance(header, npy.NpyHeader)
+    return header
+
+
 def array_of(
     dtype: DType, byte_order: npy.ByteOrder, order: Literal["C", "F"], shape: tuple[int, ...]
 ) -> Any:
@@ -54,8 +60,7 @@ def check_saved(
 ) -> None:
     array = array_of(dtype, byte_order, order, shape)
     file = saved(array)
-    header = npy.read_header(file)
-    assert header is not None
+    header = read(file)
     assert header.shape == shape
     assert header.fortran_order == (array.flags.fnc)
     assert header.header_length + header.data_length == len(file)
@@ -69,24 +74,21 @@ def check_saved(
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_the_layout_says_where_each_element_lies(dtype: DType, order: Literal["C", "F"]) -> None:
     array = array_of(dtype, "little", order, (2, 3, 4))
-    header = npy.read_header(saved(array))
-    assert header is not None
+    header = read(saved(array))
     layout = header.layout(dtype)
     assert layout.byte_length == header.data_length
     assert tuple(s * dtype.itemsize for s in layout.strides) == array.strides
 
 
 def test_an_empty_fortran_array_has_a_layout_whatever_its_sizes() -> None:
-    header = npy.read_header(header_of("<f4", True, (2**62, 2**62, 0)))
-    assert header is not None
+    header = read(header_of("<f4", True, (2**62, 2**62, 0)))
     assert header.layout(BY_NAME["float32"]).byte_length == 0
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_a_header_is_read_at_every_cut_and_with_its_data(version: Literal[1, 2, 3]) -> None:
     whole = header_of(">f8", True, (3, 4), version)
-    expected = npy.read_header(whole)
-    assert expected is not None
+    expected = read(whole)
     for tail in (b"\0", whole, b"x" * 20_000):
         assert npy.read_header(whole + tail) == expected
     assert npy.read_header(bytearray(whole)) == npy.read_header(memoryview(whole)) == expected
@@ -125,8 +127,7 @@ def header_of(descr: str, fortran_order: bool, shape: tuple[int, ...], version: 
 
 @pytest.mark.parametrize("literal", [s[1] for s in SPELLINGS], ids=[s[0] for s in SPELLINGS])
 def test_header_spellings_of_other_writers_are_read(literal: str) -> None:
-    header = npy.read_header(with_literal(literal))
-    assert header is not None
+    header = read(with_literal(literal))
     assert (header.dtype, header.shape) == (BY_NAME["float32"], (3, 4))
     assert not header.fortran_order
 
@@ -134,20 +135,16 @@ def test_header_spellings_of_other_writers_are_read(literal: str) -> None:
 def test_limits_are_inclusive() -> None:
     most = ", ".join(["1"] * npy.MAX_RANK)
     entries = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({most})}}"
-    header = npy.read_header(with_literal(entries.ljust(10_000)) + b"data")
-    assert header is not None
+    header = read(with_literal(entries.ljust(10_000)) + b"data")
     assert (npy.MAX_RANK, npy.MAX_LITERAL_LENGTH, npy.MAX_HEADER_LENGTH) == (64, 10_000, 10_012)
     assert (header.header_length, header.shape) == (10_010, (1,) * 64)
-    header = npy.read_header(with_literal(entries.ljust(10_000), 2) + b"data")
-    assert header is not None
+    header = read(with_literal(entries.ljust(10_000), 2) + b"data")
     assert header.header_length == 10_012
     with pytest.raises(MalformedNpy, match="longer than 10000 bytes"):
         npy.read_header(with_literal(entries.ljust(10_001)))
     with pytest.raises(MalformedNpy, match="more than 64 dimensions"):
         npy.read_header(with_literal(entries.replace("(1,", "(1, 1,")))
-    largest = npy.read_header(header_of("<f4", False, (2**63 - 1,)))
-    assert largest is not None
-    assert largest.shape == (2**63 - 1,)
+    assert read(header_of("<f4", False, (2**63 - 1,))).shape == (2**63 - 1,)
 
 
 def test_a_header_in_utf_8_is_read_as_such() -> None:
@@ -160,9 +157,7 @@ def test_a_header_in_utf_8_is_read_as_such() -> None:
 
 
 def raw_header(descr: str) -> npy.NpyHeader:
-    header = npy.read_header(header_of(descr, False, (3,)))
-    assert header is not None
-    return header
+    return read(header_of(descr, False, (3,)))
 
 
 @pytest.mark.parametrize(
@@ -322,8 +317,7 @@ def test_a_claimed_tebibyte_is_a_number_and_nothing_else() -> None:
     data = header_of("<f8", False, (2**62,) * 64)
     tracemalloc.start()
     try:
-        header = npy.read_header(data)
-        assert header is not None
+        header = read(data)
         assert header.data_length == 2 ** (62 * 64 + 3)
         assert str(header.data_length)
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
@@ -352,16 +346,15 @@ def mutated(draw: st.DrawFn) -> bytes:
 @given(mutated())
 def test_numpy_agrees_with_every_header_that_is_read(file: bytes) -> None:
     try:
-        header = npy.read_header(file)
+        header = read(file)
     except (MalformedNpy, UnsupportedMediaType):
         return
-    assert header is not None
     if "L" in header.raw.decode("latin-1") or header.descr[1:] == "f1":
         return  # NumPy warns of the first and cannot load the second
-    read = {1: numpy_format.read_array_header_1_0, 2: numpy_format.read_array_header_2_0}
+    readers = {1: numpy_format.read_array_header_1_0, 2: numpy_format.read_array_header_2_0}
     stream = io.BytesIO(file)
     major, _ = numpy_format.read_magic(stream)
-    shape, fortran_order, dtype = read[major](stream)
+    shape, fortran_order, dtype = readers[major](stream)
     assert (shape, fortran_order) == (header.shape, header.fortran_order)
     assert dtype.itemsize == header.itemsize
     assert dtype == np.dtype(header.descr)
