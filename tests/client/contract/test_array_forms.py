@@ -150,13 +150,7 @@ def test_other_types_are_named_for_the_descriptor_to_refuse(name: str, dtype: st
     assert read_array(np.zeros(2, dtype)).dtype == name
 
 
-OUTS: dict[str, tuple[Any, str | None]] = {
-    "fits": (np.zeros((2, 3), "f4"), None),
-    "other-order": (np.zeros((3, 2), "f4").T, None),
-    "other-byte-order": (np.zeros((2, 3), ">f4"), None),
-    "gaps": (np.zeros((2, 6), "f4")[:, ::2], None),
-    "backwards": (np.zeros((2, 3), "f4")[::-1], None),
-    "memoryview": (np.zeros((2, 3), "f4").data, None),
+OUTS: dict[str, tuple[Any, str]] = {
     "other-shape": (np.zeros((3, 2), "f4"), "out has shape"),
     "broadcastable": (np.zeros((1, 3), "f4"), "out has shape"),
     "other-dtype": (np.zeros((2, 3), "i4"), "out has dtype int32, x has float32"),
@@ -172,22 +166,12 @@ OUTS: dict[str, tuple[Any, str | None]] = {
 
 
 @pytest.mark.parametrize(("out", "why"), OUTS.values(), ids=OUTS)
-def test_an_out_must_fit(out: Any, why: str | None) -> None:
-    operand = read_array(np.ones((2, 3), "f4"))
-    if why is None:
-        assert writable_array(out, operand).shape == (2, 3)
-    else:
-        with pytest.raises(InvalidArgument, match=why):
-            writable_array(out, operand)
+def test_an_out_that_does_not_fit_is_refused(out: Any, why: str) -> None:
+    with pytest.raises(InvalidArgument, match=why):
+        writable_array(out, read_array(np.ones((2, 3), "f4")))
 
 
-MASKS = {
-    "some": [True, False, True],
-    "none": np.ma.nomask,
-}
-
-
-@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
+@pytest.mark.parametrize("mask", [[True, False, True], np.ma.nomask], ids=["some", "none"])
 def test_a_masked_array_keeps_its_mask(mask: Any) -> None:
     x = np.ma.MaskedArray(VALUES, mask, fill_value=7)
     operand = read_array(x)
@@ -422,6 +406,7 @@ def test_pandas_index_is_refused_with_the_call_that_works() -> None:
 
 def test_an_out_is_memory_that_is_filled() -> None:
     assert read_out(VALUES).array is VALUES
+    assert np.shares_memory(read_out(VALUES.data).array, VALUES)
     with pytest.raises(InvalidArgument, match=r"^out is a pandas Series, which is not"):
         read_out(Series(VALUES))
     for x in (2.5, np.float32(2.5), [2.5]):
