@@ -155,27 +155,26 @@ def test_two_deviations_are_named_together() -> None:
     assert named(kernel, "mxfp6_e3m2", "floor") == {both}
 
 
+def changed(change: Callable[[Array, Array, Array], Any]) -> Any:
+    """A quantizer of whose operand, right scales and codes ``change`` makes something else."""
+    return lambda x, format, scale: change(x, *quantizer()(x, format, scale))
+
+
+MISPLACED: dict[str, Callable[[Array, Array, Array], Any]] = {
+    "nibbles swapped": lambda x, scales, codes: (scales, codes[..., 1::2] | codes[..., ::2] << 4),
+    "scales of the next block": lambda x, scales, codes: (np.roll(scales, -1), codes),
+    "scales of the block before": lambda x, scales, codes: (np.roll(scales, 1), codes),
+    "scales transposed": lambda x, scales, codes: (scales.T.reshape(scales.shape), codes),
+}
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_blocks_at_wrong_places_are_named(layout: str) -> None:
-    undone = {"scales of the next block": -1, "scales of the block before": 1}
-
-    def kernel(x: Array, format: str, scale: str) -> Any:
-        scales, codes = quantizer()(x, format, scale)
-        if layout in undone:
-            return np.roll(scales, undone[layout]), codes
-        if layout == "scales transposed":
-            return scales.T.reshape(scales.shape), codes
-        low, high = codes[..., 1::2], codes[..., ::2]
-        return scales, low | high << 4
-
-    assert named(kernel, "mxfp4_e2m1", "floor") == {layout}
+    assert named(changed(MISPLACED[layout]), "mxfp4_e2m1", "floor") == {layout}
 
 
 def test_two_codes_may_share_a_byte() -> None:
-    def kernel(x: Array, format: str, scale: str) -> Any:
-        scales, codes = quantizer()(x, format, scale)
-        return scales, codes[..., ::2] | codes[..., 1::2] << 4
-
+    kernel = changed(lambda x, scales, codes: (scales, codes[..., ::2] | codes[..., 1::2] << 4))
     report = conformance.verify(kernel, **FP4)
     assert report.right
     # An odd number of codes has no such form.
@@ -194,10 +193,7 @@ def test_stochastic_rounding_is_reported() -> None:
 
 
 def test_results_that_depend_on_the_shape_are_reported() -> None:
-    def kernel(x: Array, format: str, scale: str) -> Any:
-        scales, codes = quantizer()(x, format, scale)
-        return scales + (x.ndim == 1), codes
-
+    kernel = changed(lambda x, scales, codes: (scales + (x.ndim == 1), codes))
     (verdict,) = conformance.verify(kernel, **FP4).verdicts
     assert not verdict.wrong
     assert not verdict.right

@@ -13,7 +13,6 @@ import pytest
 
 import tensor_round_verify as conformance
 from support.cases.array_cases import Array
-from support.verifying import names
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import CannotVerify, InvalidArgument
 from tensor_round_verify.conversions.conversion import Quantization
@@ -209,6 +208,12 @@ PLANTED: dict[str, tuple[Any, str, Any, str]] = {
     "flush subnormal results": (results_flushed, "float32", F16, EVEN),
     "zero's sign lost": (lambda x, dtype: x.astype(dtype) + dtype.type(0), "float32", F16, EVEN),
 }
+
+
+def names(report: conformance.Report) -> set[tuple[str, ...]]:
+    """What explains each verdict; all faults are explained."""
+    assert all(verdict.explanation.complete for verdict in report.verdicts), str(report)
+    return {tuple(model.name for model in v.explanation.models) for v in report.verdicts}
 
 
 def cast_by(runtime: Any, source: Any, target: Any, rounding: Any = EVEN) -> conformance.Report:
