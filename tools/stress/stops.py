@@ -26,7 +26,7 @@ from support.http.grpc_client import SERVICE, Answer, framed, infer_request, mad
 from support.http.http2_frames import HELLO, Frame, block, call_fields, data, split
 from support.http.http2_site import WIDE
 from support.services.server import Service, forked
-from support.services.workers import replaced_after, serving
+from support.services.workers import replaced_after
 from tensor_round_service.grpc.http2 import frames
 from tensor_round_service.grpc.http2.frames import (
     ACK,
@@ -74,7 +74,7 @@ def _replacements(kills: int) -> list[float]:
     with Service("--workers", "2") as service:
         seconds = []
         for turn in range(kills):
-            while serving(service) < 2 + turn:
+            while service.counted("serves") < 2 + turn:
                 time.sleep(0.01)
             seconds.append(replaced_after(service))
         return seconds

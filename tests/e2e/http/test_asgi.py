@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import gzip
 import json
-import socket
-import struct
 from collections.abc import Iterator
 
 import numpy as np
@@ -114,22 +112,3 @@ def test_refusal_waits_for_no_body(other: HostedService) -> None:
             )
             assert plug.recv(12) == b"HTTP/1.1 400"
     assert other.settled()
-
-
-@pytest.mark.parametrize("how", ["close", "reset"])
-@pytest.mark.parametrize("path", ["/round", infer_path("round"), "/v2/repository/index"])
-def test_hang_up_leaves_nothing_behind(
-    other: HostedService, path: str, how: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    head = (
-        f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {LARGE.nbytes}\r\n"
-        f"Operator-Descriptor: {ieee754('float32', [LARGE.size])}\r\n\r\n"
-    ).encode()
-    for _ in range(3):
-        with contextlib.closing(other.connect()) as plug:
-            plug.sendall(head + LARGE.tobytes()[: MIB // 2])
-            if how == "reset":
-                plug.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    assert other.get("/livez").status == 200
-    assert other.settled()
-    assert not [record for record in caplog.records if record.levelname in ("ERROR", "CRITICAL")]

@@ -134,13 +134,3 @@ def test_full_service_says_503_at_once_and_small_requests_still_fit(service: Ser
         first.sendall(half.tobytes()[20 * MIB :])
         Answers(first).expect(half)
     assert post(service, ieee754("float32", [half.size]), half.tobytes()).status == 200
-
-
-def test_silent_senders_of_much_hold_little(hasty: Service) -> None:
-    with contextlib.ExitStack() as stack:
-        for _ in range(50):
-            plug = stack.enter_context(contextlib.closing(hasty.connect()))
-            plug.sendall(head_for(50 * MIB))
-        large = np.full(10 * MIB, 1.5, "<f4")
-        reply = post(hasty, ieee754("float32", [large.size]), large.tobytes())
-        assert reply.status == 200, reply.content

@@ -81,14 +81,6 @@ def test_pipelining_client_that_reads_nothing_is_aborted(hasty: Service) -> None
         until(lambda: aborted(hasty) > before)
 
 
-def sockets_of(service: Service) -> int:
-    found = 0
-    for link in Path(f"/proc/{service.pid}/fd").iterdir():
-        with contextlib.suppress(OSError):
-            found += str(link.readlink()).startswith("socket:")
-    return found
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("last", ["", CLOSE], ids=["kept", "closed"])
 def test_connection_ends_whatever_is_left_unread(tmp_path: Path, last: str) -> None:
@@ -96,13 +88,13 @@ def test_connection_ends_whatever_is_left_unread(tmp_path: Path, last: str) -> N
     x = np.full(12 << 10, 1.5, "<f4")
     with contextlib.ExitStack() as stack:
         service = stack.enter_context(Service("--uds", str(tmp_path / "a.sock"), *HASTY))
-        before = sockets_of(service)
+        before = service.descriptors()
         for count in range(1, 12):
             plug = stack.enter_context(contextlib.closing(service.connect(timeout=0.2)))
             with contextlib.suppress(TimeoutError):  # it is not read on while none is taken
                 plug.sendall(message(x) * (count - 1) + message(x, more=last))
-        until(lambda: sockets_of(service) > before + 3)
-        until(lambda: sockets_of(service) <= before)
+        until(lambda: service.descriptors() > before + 3)
+        until(lambda: service.descriptors() <= before)
         assert aborted(service) > 2
     assert not tracebacks(service.log)
 

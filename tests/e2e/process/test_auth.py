@@ -14,7 +14,6 @@ import tensor_round as tr
 from support.http.native_form import Answers, ieee754, message, post, tensor
 from support.keys import digest
 from support.services.server import Service, until
-from support.services.workers import serving
 
 KEY, OTHER = "s3cret-of-alice", "s3cret-of-bob"
 X = np.array([0.5, 1.5, -2.5], "<f4")
@@ -72,12 +71,8 @@ def test_every_worker_learns_of_a_changed_key_file(tmp_path: Path) -> None:
 
         path.write_text("s3cret-by-mistake")
         # Each worker looks at the file when it is asked, and says so once.
-        until(lambda: statuses(service, OTHER) == {200} and count_of(service, broken) == 2, 30)
+        until(lambda: statuses(service, OTHER) == {200} and service.counted(broken) == 2, 30)
     assert "s3cret" not in "".join(service.log)
-
-
-def count_of(service: Service, text: str) -> int:
-    return "".join(service.log).count(text)
 
 
 def test_withdrawn_key_is_refused_on_a_connection_that_it_opened(tmp_path: Path) -> None:
@@ -109,10 +104,9 @@ def test_sighup_has_keys_read_at_once_and_ends_no_service(workers: str, tmp_path
     keys = tmp_path / "keys"
     keys.write_text(digest(KEY))
     with Service("--workers", workers, "--api-keys-file", str(keys)) as service:
-        until(lambda: workers == "1" or serving(service) == 2)
         keys.write_text(f"{digest(KEY)}\n{digest(OTHER)} second\n")
         service.process.send_signal(signal.SIGHUP)
-        until(lambda: count_of(service, "API keys: 2") == int(workers))
+        until(lambda: service.counted("API keys: 2") == int(workers))
         assert statuses(service, OTHER) == {200}
         for _ in range(20):
             service.process.send_signal(signal.SIGHUP)

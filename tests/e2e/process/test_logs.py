@@ -210,15 +210,6 @@ def test_refused_end_of_a_body_does_not_count_as_success(service: Service) -> No
     assert [counted(service, *kind) for kind in kinds] == [before[0], before[1] + 1]
 
 
-def test_connection_without_a_byte_is_no_request(service: Service) -> None:
-    """As balancers make them, to see whether a port is open."""
-    skipped = len(entries(service))
-    with service.connect():
-        time.sleep(0.1)
-    service.get("/livez")
-    assert not unserved(service, skipped)
-
-
 #: Each makes a line of 8 KiB, so that a few hundred fill the pipe and all that may wait.
 LONG = "/" + "x" * 8000
 REQUESTS = 600

@@ -8,8 +8,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -20,7 +18,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from support.http.native_form import ieee754, post
 from support.keys import needing
 from support.services.server import Reply, Service, tracebacks, until
-from support.services.workers import serving, workers_of
+from support.services.workers import is_running, workers_of
 from support.small_disk import small_disk
 
 X = np.linspace(-9, 9, 256, dtype="<f4")
@@ -109,7 +107,6 @@ def test_labels_have_few_values_for_any_request() -> None:
 def test_counts_of_workers_are_summed_up_also_of_those_that_have_ended() -> None:
     """Right after their requests the two workers are stopped: they leave what they counted."""
     with Service("--workers", "2") as two:
-        until(lambda: serving(two) == 2)
         for _ in range(20):
             assert post(two, ROUND, X.tobytes()).status == 200
         for worker in workers_of(two):
@@ -150,10 +147,10 @@ def round_some(service: Service, count: int) -> None:
 
 
 def kill_all(service: Service) -> None:
-    started = serving(service)
+    started = service.counted("serves")
     for worker in workers_of(service):
         os.kill(worker, signal.SIGKILL)
-    until(lambda: serving(service) == started + 2)
+    until(lambda: service.counted("serves") == started + 2)
 
 
 @pytest.mark.slow
@@ -163,7 +160,6 @@ def test_disk_that_is_full_for_a_while_changes_no_count(tmp_path: Path) -> None:
             pytest.skip("no disk may be mounted here, and RLIMIT_FSIZE limits one process")
         environment = {"TMPDIR": str(disk.folder)}
         with Service("--workers", "2", environment=environment) as service:
-            until(lambda: serving(service) == 2)
             with disk.full():
                 for count in (1, 2):
                     for _ in range(6):
@@ -184,26 +180,24 @@ def test_disk_that_is_full_for_a_while_changes_no_count(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_folder_of_a_killed_supervisor_is_removed_by_the_next_start(tmp_path: Path) -> None:
     """But not those of running services, nor others' folders."""
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    command = [sys.executable, "-m", "tensor_round_service", "--port", "0", "--workers", "2"]
     (tmp_path / "tensor-round-of-mine").mkdir()
+
+    def started() -> Service:
+        return Service("--workers", "2", environment={"TMPDIR": str(tmp_path)})
 
     def folders() -> set[Path]:
         return set(tmp_path.glob("tensor-round-workers-*"))
 
-    with Service("--workers", "2", environment={"TMPDIR": str(tmp_path)}):
+    with started():
         (running,) = folders()
-        with subprocess.Popen(
-            command, env=environment, stderr=subprocess.PIPE, text=True
-        ) as killed:
-            assert killed.stderr is not None
-            while "running on" not in killed.stderr.readline():
-                pass
+        with started() as killed:
             (abandoned,) = folders() - {running}
-            killed.kill()
-            killed.stderr.read()  # its workers have drained and ended, too
+            workers = workers_of(killed)
+            killed.process.kill()
+            assert killed.process.wait(20) < 0
+            until(lambda: not any(map(is_running, workers)))
         assert folders() == {running, abandoned}
-        with Service("--workers", "2", environment={"TMPDIR": str(tmp_path)}):
+        with started():
             assert abandoned not in folders()
             assert len(folders()) == 2
             assert running in folders()

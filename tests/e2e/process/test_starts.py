@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import socket
 import subprocess
@@ -157,48 +156,28 @@ def test_refused_start_is_one_line(
     assert "Value error" not in line
 
 
-@pytest.mark.parametrize(
-    ("environment", "program", "says"),
-    [
-        pytest.param(
-            {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_BSP_MAX_QUEUE_SIZE": "0"},
-            "",
-            "the variables OTEL_*: max_queue_size",
-            id="no-spans",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            {},
-            "tempfile.tempdir = '/proc'\nsys.argv += ['--workers', '2']",
-            "no folder for workers in /proc: ",
-            id="no-folder",
-        ),
-        pytest.param(
-            {"LISTEN_FDS": "none"},
-            "os.environ['LISTEN_PID'] = str(os.getpid())",
-            "LISTEN_FDS must be the number of sockets, got 'none'",
-            id="no-number-of-sockets",
-        ),
-        pytest.param(
-            {"LISTEN_FDS": "1"},
-            "os.environ['LISTEN_PID'] = str(os.getpid())",
-            "file descriptor 3 of LISTEN_FDS",
-            id="no-socket",
-        ),
-    ],
-)
-def test_refused_surroundings_are_one_line(
-    environment: dict[str, str], program: str, says: str
-) -> None:
+#: What a program does to its own surroundings before it starts, and what the last line says.
+SURROUNDINGS = {
+    "no folder": (
+        "tempfile.tempdir = '/proc'; sys.argv += ['--workers', '2']",
+        "no folder for workers in /proc: ",
+    ),
+    "no number of sockets": (
+        "os.environ |= {'LISTEN_PID': str(os.getpid()), 'LISTEN_FDS': 'none'}",
+        "LISTEN_FDS must be the number of sockets, got 'none'",
+    ),
+    "no socket": (
+        "os.environ |= {'LISTEN_PID': str(os.getpid()), 'LISTEN_FDS': '1'}",
+        "file descriptor 3 of LISTEN_FDS",
+    ),
+}
+
+
+@pytest.mark.parametrize(("program", "says"), SURROUNDINGS.values(), ids=SURROUNDINGS)
+def test_refused_surroundings_are_one_line(program: str, says: str) -> None:
     code = "import os, sys, tempfile\nfrom tensor_round_service.process.serve import run\n"
     code += f"{program}\nsys.exit(run(['--port', '0', *sys.argv[1:]]))"
-    ended = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert ended.returncode == 1
     assert ended.stderr.splitlines()[-1].startswith(f"tensor-round-service: {says}")
     assert "Traceback" not in ended.stderr

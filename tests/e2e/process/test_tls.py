@@ -23,7 +23,6 @@ from support.http.native_form import ieee754
 from support.keys import needing
 from support.services.server import Reply, Service, tracebacks, until
 from support.services.tls import CA, CLIENT, SERVER, STRANGER, TlsService, caller_context
-from support.services.workers import serving
 
 RECEIVE_TIMEOUT = 1.0
 VERSIONS = pytest.mark.parametrize(
@@ -180,10 +179,6 @@ def replaced(service: Service, path: Path, by: Path) -> None:
     service.process.send_signal(signal.SIGHUP)
 
 
-def count_of(service: Service, text: str) -> int:
-    return sum(text in line for line in service.log)
-
-
 class ReloadedService(TlsService):
     """The service with a certificate in a file that changes."""
 
@@ -196,13 +191,12 @@ class ReloadedService(TlsService):
 def test_sighup_has_new_connections_see_a_new_certificate(workers: str, tmp_path: Path) -> None:
     certificate = Path(shutil.copy(SERVER, tmp_path / "service.pem"))
     with ReloadedService(certificate, "--workers", workers) as service:
-        until(lambda: workers == "1" or serving(service) == 2)
         assert shown(service) == der(SERVER)
         with contextlib.closing(service.connection()) as kept:
             kept.request("GET", "/livez")
             assert Reply.read(kept).status == 200
             replaced(service, certificate, STRANGER)
-            until(lambda: count_of(service, "reloaded the certificate") == int(workers))
+            until(lambda: service.counted("reloaded the certificate") == int(workers))
             # The connection that was there goes on.
             kept.request("GET", "/livez")
             assert Reply.read(kept).status == 200
@@ -212,7 +206,7 @@ def test_sighup_has_new_connections_see_a_new_certificate(workers: str, tmp_path
         certificate.write_text("no certificate")
         service.process.send_signal(signal.SIGHUP)
         stays = "the previous certificate stays in effect"
-        until(lambda: count_of(service, stays) == int(workers))
+        until(lambda: service.counted(stays) == int(workers))
         assert {shown(service) for _ in range(4)} == {der(STRANGER)}
         replaced(service, certificate, SERVER)
         until(lambda: shown(service) == der(SERVER))
@@ -234,7 +228,7 @@ def test_sighup_replaces_authorities_of_clients_too(
         assert again.is_resumed
         assert handshake(service, anyone(STRANGER)) is None
         replaced(service, authorities, STRANGER)
-        until(lambda: count_of(service, "reloaded the certificate") == 1)
+        until(lambda: service.counted("reloaded the certificate") == 1)
         assert handshake(service, anyone(STRANGER)) is not None
         # An authority that is gone is no longer trusted.
         assert handshake(service, anyone(CLIENT)) is None

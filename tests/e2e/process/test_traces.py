@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import socket
 import subprocess
 import sys
@@ -22,8 +21,10 @@ from support.http.native_form import ieee754, message, post
 from support.http.proxy import FAULTLESS, Fault, Proxy
 from support.keys import needing
 from support.services.collector import Collector, Span
-from support.services.server import Service, until
-from support.services.workers import serving
+from support.services.server import Service
+from tensor_round_service.failures import CannotStart
+from tensor_round_service.gate import Gate
+from tensor_round_service.telemetry import exported_traces
 
 X = np.linspace(-9, 9, 256, dtype="<f4")
 ROUND = ieee754("float32", [X.size])
@@ -79,7 +80,6 @@ with trace.get_tracer("test").start_as_current_span("outer"):
 """
     with Collector() as collector:
         with Service("--workers", "2", environment=collector.environment) as service:
-            until(lambda: serving(service) == 2)
             run(program, service.url, collector)
             servers = collector.wait(is_request("/round"), 90)
         (outer,) = [span for span in collector.spans if span.name == "outer"]
@@ -260,28 +260,28 @@ def test_dead_collector_delays_nothing(kind: str) -> None:
             assert time.monotonic() - began < 25
 
 
-#: FastAPI brings OpenTelemetry's API, but no exporter.
-WITHOUT_THE_EXPORTER = """
-import sys
-class Absent:
-    def find_spec(self, name, path=None, target=None):
-        if name.startswith("opentelemetry.exporter"):
-            raise ModuleNotFoundError(name)
-sys.meta_path.insert(0, Absent())
-"""
+COLLECTOR = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}
 
 
-@pytest.mark.usefixtures("each_started")
-def test_missing_extra_is_one_warning(tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text(WITHOUT_THE_EXPORTER)
-    environment = {
-        "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1",
-        "PYTHONPATH": f"{tmp_path}{os.pathsep}{Path(__file__).parents[2]}",
-    }
-    with Service(environment=environment) as service:
-        assert post(service, ROUND, X.tobytes()).status == 200
-    (line,) = [line for line in service.log if "telemetry" in line]
-    assert re.search(r"WARNING: .*pip install 'tensor-round\[telemetry\]'", line)
+def test_missing_extra_is_one_warning(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """FastAPI brings OpenTelemetry's API, but no exporter."""
+    module = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
+    monkeypatch.setitem(sys.modules, module, None)
+    with exported_traces(Gate(), COLLECTOR):
+        pass
+    (message,) = caplog.messages
+    assert "pip install 'tensor-round[telemetry]'" in message
+
+
+def test_variable_of_opentelemetry_out_of_range_stops_the_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "0")
+    refused = pytest.raises(CannotStart, match=r"the variables OTEL_\*: max_queue_size")
+    with refused, exported_traces(Gate(), COLLECTOR):
+        pass
 
 
 def test_disabled_tracing_imports_and_does_nothing() -> None:

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -21,19 +20,10 @@ from support.services.workers import (
     children_of,
     is_running,
     replaced_after,
-    serving,
     workers_of,
 )
 
 X = np.array([0.5, 1.5, -2.5], "<f4")
-
-
-@contextlib.contextmanager
-def two_of(kind: type[Service], *options: str) -> Iterator[Service]:
-    """A service whose two workers serve."""
-    with kind("--workers", "2", *options) as service:
-        until(lambda: serving(service) == 2)
-        yield service
 
 
 def answers(service: Service) -> bool:
@@ -52,7 +42,7 @@ def assert_rounds(service: Service) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("each_started")
 def test_killed_worker_is_replaced_while_the_other_serves() -> None:
-    with two_of(Service) as service:
+    with Service("--workers", "2") as service:
         for _ in range(3):
             replaced_after(service)  # how soon, ``make stress ARGS=shutdown`` measures
         assert any("SIGKILL" in line for line in service.log)
@@ -66,7 +56,7 @@ def test_killed_worker_is_replaced_while_the_other_serves() -> None:
 @pytest.mark.usefixtures("each_started")
 @pytest.mark.skipif(sys.platform != "linux", reason="workers are forked only on Linux")
 def test_killed_forking_process_is_replaced() -> None:
-    with two_of(Service) as service:
+    with Service("--workers", "2") as service:
         workers = workers_of(service)
         for child in children_of(service.pid):
             if children_of(child):
@@ -75,7 +65,7 @@ def test_killed_forking_process_is_replaced() -> None:
         service.process.send_signal(signal.SIGHUP)
         assert answers(service)
         os.kill(min(workers), signal.SIGKILL)
-        until(lambda: serving(service) == 3)
+        until(lambda: service.counted("serves") == 3)
         service.process.send_signal(signal.SIGTERM)
         assert service.process.wait(10) == 0
         assert not is_running(max(workers))
@@ -84,7 +74,7 @@ def test_killed_forking_process_is_replaced() -> None:
 @pytest.mark.usefixtures("each_started")
 def test_workers_end_with_their_supervisor_and_an_heir_takes_its_socket(tmp_path: Path) -> None:
     path = tmp_path / "round.sock"
-    with two_of(Service, "--uds", str(path)) as killed:
+    with Service("--workers", "2", "--uds", str(path)) as killed:
         workers = workers_of(killed)
         assert len(workers) == 2
         killed.process.kill()
@@ -100,7 +90,7 @@ def test_workers_end_with_their_supervisor_and_an_heir_takes_its_socket(tmp_path
 def test_service_is_imported_once_for_all_workers() -> None:
     """Each process that imports by itself says so: Python's variable has it."""
     with Service("--workers", "3", environment={"PYTHONPROFILEIMPORTTIME": "1"}) as service:
-        until(lambda: serving(service) == 3)
+        pass
     imported = [line.split("|")[-1].strip() for line in service.log if "import time:" in line]
     assert imported.count("tensor_round_service.app") == 1
     assert imported.count("numpy") == 1
@@ -119,10 +109,10 @@ def killed(service: Service) -> list[str]:
 
 @pytest.mark.slow
 def test_hanging_worker_is_killed_and_replaced() -> None:
-    with two_of(ImpatientService) as service:
+    with ImpatientService("--workers", "2") as service:
         frozen = min(workers_of(service))
         os.kill(frozen, signal.SIGSTOP)
-        until(lambda: serving(service) == 3)
+        until(lambda: service.counted("serves") == 3)
         assert frozen not in workers_of(service)
         for _ in range(8):
             assert_rounds(service)
@@ -137,7 +127,7 @@ def test_busy_worker_is_not_killed() -> None:
     """They compute for longer than a hanging one would be left alone."""
     large = np.linspace(-9, 9, 1 << 24, dtype="<f4")
     descriptor = ieee754("float32", [large.size])
-    with two_of(ImpatientService) as service:
+    with ImpatientService("--workers", "2") as service:
         workers = workers_of(service)
         end = time.monotonic() + 2 * SECONDS
         while time.monotonic() < end:
@@ -149,7 +139,7 @@ def test_busy_worker_is_not_killed() -> None:
 @pytest.mark.slow
 def test_service_that_was_stopped_as_a_whole_goes_on() -> None:
     """As by Ctrl-Z or the freezer of a container: nobody has reported in all that time."""
-    with two_of(ImpatientService) as service:
+    with ImpatientService("--workers", "2") as service:
         processes = [service.pid, *workers_of(service)]
         for number in (signal.SIGSTOP, signal.SIGCONT):
             for process in processes:

@@ -50,7 +50,7 @@ class Reply:
 
 
 class Service:
-    """``tensor-round-service`` with the given options; a context manager.
+    """``tensor-round-service`` with the given options; a context manager, once all workers serve.
 
     Leaving it sends SIGTERM and asserts that the process ends with exit code 0. Of its
     ``environment``, what is None is unset.
@@ -93,6 +93,9 @@ class Service:
         else:
             self.uds = found[3]
         self._wait_until_ready()
+        if "--workers" in self.options:
+            workers = int(self.options[self.options.index("--workers") + 1])
+            until(lambda: workers == 1 or self.counted("serves") >= workers)
         return self
 
     def _start(self) -> tuple[Process, TextIO]:
@@ -142,6 +145,10 @@ class Service:
             assert time.monotonic() < deadline, self.log
             time.sleep(0.01)
         return found[0]
+
+    def counted(self, text: str) -> int:
+        """How many lines of the log have this text."""
+        return sum(text in line for line in self.log)
 
     def connect(self, timeout: float = 60) -> socket.socket:
         """A fresh connection to the service."""

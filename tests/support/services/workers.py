@@ -37,17 +37,12 @@ def is_running(pid: int) -> bool:
     return state not in "ZX"
 
 
-def serving(service: Service) -> int:
-    """How many workers have begun to serve so far."""
-    return sum("serves" in line for line in service.log)
-
-
 def replaced_after(service: Service) -> float:
     """Seconds until there was another, once one was killed; meanwhile the others answer."""
-    before = serving(service)
+    before = service.counted("serves")
     os.kill(min(workers_of(service)), signal.SIGKILL)
     began = time.monotonic()
-    while serving(service) == before:
+    while service.counted("serves") == before:
         assert post(service, ieee754("float32", [3]), X.tobytes()).content == np.rint(X).tobytes()
         time.sleep(0.01)
     return time.monotonic() - began

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from pathlib import Path
 
@@ -13,6 +12,9 @@ from tensor_round.contract.dtypes import DTYPES
 from tensor_round.contract.rounding import Rounding
 
 ROOT = Path(__file__).parents[3]
+#: What ``tools/compile_kernels.py`` compiles for, which needs CuPy.
+KERNELS = (ROOT / "tools" / "compile_kernels.py").read_text()
+ARCHITECTURES = re.findall(r"\d+", KERNELS.partition("\nARCHITECTURES = ")[2].partition("\n")[0])
 PAGE = page.PAGE.read_text()
 TABLE = PAGE[PAGE.index(page.BEGIN) : PAGE.index(page.END) + len(page.END)]
 #: By the name in the table: the package that is locked.
@@ -26,23 +28,12 @@ def stated() -> dict[str, str]:
     return dict(found)
 
 
-def architectures() -> list[int]:
-    """Those that ``tools/compile_kernels.py`` compiles, which needs CuPy."""
-    tree = ast.parse((ROOT / "tools" / "compile_kernels.py").read_text())
-    (value,) = (
-        node.value
-        for node in tree.body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "ARCHITECTURES"
-    )
-    return list(ast.literal_eval(value))
-
-
 def test_the_table_has_every_text() -> None:
     jobs = [job for job in all_jobs() if job.way != TABLES]
     counts = page.counted(read(job) for job in jobs)
     floats = [dtype for dtype in DTYPES if dtype.is_float]
     counts[TABLES] = len(Rounding) * sum(dtype.itemsize <= 2 for dtype in floats)
-    for architecture in sorted(map(str, architectures())):
+    for architecture in sorted(ARCHITECTURES):
         for flush in ("", " -ftz"):
             counts[f"PTX sm_{architecture}{flush}"] = len(Rounding) * len(floats)
     versions = {name.lower(): version for name, version in stated().items()}
@@ -60,4 +51,4 @@ def test_the_table_is_by_the_locked_versions() -> None:
 def test_the_page_of_the_proof_counts_right() -> None:
     text = (ROOT / "docs" / "exactness.md").read_text()
     assert f"has {len(FAULTS)} of them" in text
-    assert f"{30 * 2 * len(architectures())} texts for four architectures" in text
+    assert f"{30 * 2 * len(ARCHITECTURES)} texts for four architectures" in text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from support.http.inference_form import EVEN, OF_X, X, document
 from support.segments import PREFIX, segment
 from support.services.server import Service
-from support.services.workers import replaced_after, serving
+from support.services.workers import replaced_after
 from support.small_disk import small_disk
 from support.v2.callers import Caller
 from support.v2.regions import TRIES, register, registered
@@ -24,8 +23,6 @@ def test_workers_on_a_full_disk(call: type[Caller], tmp_path: Path) -> None:
             pytest.skip("no disk may be mounted here, and RLIMIT_FSIZE limits one process")
         with Service(*options, environment={"TMPDIR": str(disk.folder)}) as service:
             caller = call(service)
-            while serving(service) < 2:
-                time.sleep(0.01)
 
             def check() -> None:
                 for _ in range(TRIES):
