@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import ssl
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from support.http.inference_form import EVEN, OF_X, Answer, X, binary, document, infer
+from support.http.inference_form import EVEN, OF_X, X, binary, document
 from support.keys import needing
 from support.services.server import Service
-from support.services.tls import CA, CLIENT, STRANGER, TlsService, caller_context
 from support.v2.callers import Caller
 
 GOOD = document(OF_X)
@@ -61,14 +58,6 @@ def test_room(call: type[Caller]) -> None:
         assert caller.infer(request, payload).status == 200
 
 
-def test_json_numbers_count_in_the_budget() -> None:
-    with Service("--max-bytes-in-flight", "8MiB") as service:
-        x = np.ones(100_000, "i1")
-        for _ in range(3):
-            reply = infer(service, document(binary("INT8", [x.size], x.size)), x.tobytes())
-            assert Answer.of(reply).output["data"] == x.tolist()
-
-
 def test_pace(call: type[Caller]) -> None:
     options = ("--receive-timeout", "0.5", "--min-receive-rate", str(MIB))
     with Service(*options) as service:
@@ -76,16 +65,3 @@ def test_pace(call: type[Caller]) -> None:
             outcome = slow.outcome()
         assert outcome.status == 408
         assert outcome.error
-
-
-def test_certificates_of_clients(call: type[Caller]) -> None:
-    options = ("--ssl-ca-certs", str(CA))
-    with TlsService(*options, caller=caller_context(CLIENT)) as service:
-        for certificate in (CLIENT, STRANGER, None):
-            service.caller = caller_context(certificate)
-            service.caller.set_alpn_protocols([call.protocol])
-            if certificate is CLIENT:
-                assert call(service).infer(GOOD, X.tobytes()).payload == EVEN.tobytes()
-                continue
-            with pytest.raises((ssl.SSLError, ConnectionError)):
-                call(service).infer(GOOD, X.tobytes())

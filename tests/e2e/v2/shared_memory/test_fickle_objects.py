@@ -1,4 +1,4 @@
-"""Clients that cut their objects, or leave the system no memory for them, while they are rounded.
+"""Clients that cut their objects, or leave the system no memory for them; workers on a full disk.
 
 A service of one process: what ends that is the end of the service.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -21,8 +22,10 @@ from support.http.inference_form import EVEN, OF_X, X, binary, document
 from support.segments import OBJECTS, PREFIX, Segment, segment
 from support.services.server import Service
 from support.services.variants import NBYTES, SmallShmService, may_mount
+from support.services.workers import replaced_after
+from support.small_disk import small_disk
 from support.v2.callers import Caller, Outcome
-from support.v2.regions import into, register, source, unregister
+from support.v2.regions import TRIES, into, register, registered, source, unregister
 
 pytestmark = pytest.mark.slow
 
@@ -160,3 +163,34 @@ def test_no_memory_for_an_object(call: type[Caller]) -> None:
         filler.unlink()
         assert caller.infer(request, X.tobytes()).status == 200
         assert sparse.read_bytes()[: X.nbytes] == EVEN.tobytes()
+
+
+def test_workers_on_a_full_disk(call: type[Caller], tmp_path: Path) -> None:
+    options = ("--workers", "2", "--shared-memory-prefix", PREFIX)
+    with small_disk(tmp_path, 4 << 20) as disk, segment(X.nbytes) as owned:
+        if not disk.is_mounted:
+            pytest.skip("no disk may be mounted here, and RLIMIT_FSIZE limits one process")
+        with Service(*options, environment={"TMPDIR": str(disk.folder)}) as service:
+            caller = call(service)
+
+            def check() -> None:
+                for _ in range(TRIES):
+                    outcome = caller.infer(document(OF_X), X.tobytes())
+                    assert outcome.payload == EVEN.tobytes()
+                    refused = register(caller, "r", owned.key, X.nbytes)
+                    assert (refused.status, "cannot be written" in refused.error) == (503, True)
+                    assert refused.retry_after >= 1
+                    assert registered(caller).head == []
+                    assert caller.ask("ModelStatistics", name="round").status == 200
+
+            with disk.full():
+                check()
+                # Those that come while it is full go on in the files of those that were killed.
+                replaced_after(service)
+                replaced_after(service)
+                check()
+            assert register(caller, "r", owned.key, X.nbytes).status == 200
+        log = "".join(service.log)
+        assert not re.search("(statistics|metrics): No space left", log)
+        assert log.count("ended with") == log.count("ended with SIGKILL") == 2
+        assert "Traceback" not in log
