@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
 
 import tensor_round as tr
+from support.http.proxy import Fault, Proxy
 
 
 class SteppedClient:
@@ -33,6 +35,13 @@ class SteppedClient:
 
 AnyClient = tr.Client | SteppedClient
 KINDS: dict[str, type[AnyClient]] = {"sync": tr.Client, "async": SteppedClient}
+
+
+@contextmanager
+def answered(kind: type[AnyClient], response: Fault, **options: Any) -> Iterator[AnyClient]:
+    """A client that does not try again, and gets this response to all that it asks."""
+    with Proxy(None, lambda _: response) as proxy, kind(proxy.url, retries=0, **options) as client:
+        yield client
 
 
 class Load:

@@ -9,7 +9,7 @@ import time
 from bench.load_generator.generator import Exchange, LoadGenerator, Outcome
 from bench.measuring.processes import reset_peaks
 
-from support.cases.drawn_tensors import DrawnTensor
+from support.cases.array_cases import DrawnTensor
 from support.http.native_form import ieee754
 from support.services.server import Service
 

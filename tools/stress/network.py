@@ -24,8 +24,7 @@ from typing import Any
 import numpy as np
 
 import tensor_round as tr
-from support.cases.array_cases import Array
-from support.cases.drawn_tensors import DrawnTensor
+from support.cases.array_cases import Array, DrawnTensor
 from support.clients import KINDS, AnyClient
 from support.http.proxy import FAULTLESS, Fault, Proxy
 from support.services.server import Service, tracebacks

@@ -20,7 +20,7 @@ from functools import cache, partial
 
 import hpack
 
-from support.cases.drawn_tensors import DrawnTensor
+from support.cases.array_cases import DrawnTensor
 from support.http.callers import Call, interrupted
 from support.http.grpc_client import SERVICE, Answer, framed, infer_request, made
 from support.http.http2_frames import HELLO, Frame, block, call_fields, data, split

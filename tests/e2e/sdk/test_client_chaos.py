@@ -16,7 +16,7 @@ import pytest
 
 import tensor_round as tr
 from support.cases.array_cases import Array, bits, expected_bits, patterns
-from support.clients import AnyClient
+from support.clients import AnyClient, answered
 from support.http.proxy import FAULTLESS, Fault, Proxy, answer
 from support.services.server import Service
 from tensor_round.clients import session as retries
@@ -164,11 +164,7 @@ def test_a_refusal_before_the_body_is_read_in_place_of_a_reset(
 ) -> None:
     """The service answers on the head alone, and stops listening."""
     refusal = Fault(answer=answer("413 Content Too Large"), early=True)
-    with (
-        Proxy(None, lambda _: refusal) as proxy,
-        kind(proxy.url, retries=0) as client,
-        pytest.raises(tr.UnknownRefusal) as caught,
-    ):
+    with answered(kind, refusal) as client, pytest.raises(tr.UnknownRefusal) as caught:
         client.round(np.zeros(size, "<f4"))
     assert caught.value.status == 413
 

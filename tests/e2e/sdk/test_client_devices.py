@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pytest
 
 import tensor_round as tr
-from support.clients import KINDS, AnyClient
+from support.clients import AnyClient
 from support.devices.host_kernels import NO_COMPILER, compiler
 from support.segments import Segment, segment
 from support.services.server import Service
@@ -120,11 +120,6 @@ class SharedPool:
         target.seen[...] = x.seen
 
 
-def pretend_imported(monkeypatch: Any) -> None:
-    """Have the library count as imported."""
-    monkeypatch.setitem(sys.modules, MODULE, ModuleType(MODULE))
-
-
 @pytest.fixture(scope="module")
 def sharing() -> Iterator[Service]:
     options = ("--cuda-shared-memory", "true", "--max-tensor-bytes", "1MiB")
@@ -137,14 +132,14 @@ def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[SharedPool]:
     pool = SharedPool()
     monkeypatch.setattr(device_arrays, "LIBRARIES", (*device_arrays.LIBRARIES, pool))
     monkeypatch.setattr(device_arrays, "open_driver", lambda: pool)
-    pretend_imported(monkeypatch)
+    monkeypatch.setitem(sys.modules, MODULE, ModuleType(MODULE))  # as if it were imported
     yield pool
     pool.close()
 
 
-@pytest.fixture(params=KINDS.values(), ids=list(KINDS))
-def client(request: pytest.FixtureRequest, sharing: Service) -> Iterator[AnyClient]:
-    with request.param(sharing.url) as made:
+@pytest.fixture
+def client(kind: type[AnyClient], sharing: Service) -> Iterator[AnyClient]:
+    with kind(sharing.url) as made:
         yield made
 
 
@@ -244,7 +239,6 @@ def test_memory_that_cannot_be_shared_is_copied(
     assert "CUDA error 801" in copies_once(client, pool, caplog)
 
 
-@pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
 def test_a_service_without_shared_memory_gets_copies(
     kind: type[AnyClient], pool: SharedPool, caplog: pytest.LogCaptureFixture
 ) -> None:

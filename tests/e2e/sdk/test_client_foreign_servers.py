@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tensor_round as tr
-from support.clients import AnyClient
+from support.clients import AnyClient, answered
 from support.http.proxy import Fault, Proxy, answer
 
 X = np.zeros(3, np.float32)
@@ -47,11 +47,8 @@ def test_answers_of_another_server(kind: type[AnyClient], sent: bytes, why: str)
 def test_a_gateway_before_a_service_is_not_taken_for_another(
     kind: type[AnyClient], status: int
 ) -> None:
-    with (
-        Proxy(None, lambda _: Fault(answer=answer(f"{status} No", b"<html>"))) as proxy,
-        kind(proxy.url, retries=0) as client,
-        pytest.raises(tr.UnknownRefusal) as caught,
-    ):
+    gateway = Fault(answer=answer(f"{status} No", b"<html>"))
+    with answered(kind, gateway) as client, pytest.raises(tr.UnknownRefusal) as caught:
         client.round(X)
     assert str(caught.value) == f"HTTP status {status}"
 
@@ -64,11 +61,8 @@ CODINGS = {"gzip": gzip.compress, "deflate": zlib.compress}
 def test_a_refusal_that_a_proxy_compressed(kind: type[AnyClient], coding: str) -> None:
     body = CODINGS[coding](json.dumps(PROBLEM).encode())
     headers = ("Content-Type: application/problem+json", f"Content-Encoding: {coding}")
-    with (
-        Proxy(None, lambda _: Fault(answer=answer("503 Busy", body, *headers))) as proxy,
-        kind(proxy.url, retries=0) as client,
-        pytest.raises(tr.Overloaded, match="no room"),
-    ):
+    busy = Fault(answer=answer("503 Busy", body, *headers))
+    with answered(kind, busy) as client, pytest.raises(tr.Overloaded, match="no room"):
         client.round(X)
 
 
@@ -91,10 +85,7 @@ def test_no_refusal_takes_much_memory(kind: type[AnyClient], name: str) -> None:
     make, coding = BOMBS[name]
     headers = ("Content-Type: application/problem+json", f"Content-Encoding: {coding}")
     sent = answer("503 Busy", make(), *headers)
-    with (
-        Proxy(None, lambda _: Fault(answer=sent)) as proxy,
-        kind(proxy.url, retries=0) as client,
-    ):
+    with answered(kind, Fault(answer=sent)) as client:
         client.ready()  # whatever is made once
         tracemalloc.start()
         try:

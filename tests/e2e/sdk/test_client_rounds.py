@@ -13,7 +13,7 @@ import pytest
 import tensor_round as tr
 from support.cases.array_cases import LAYOUTS, bits, expected_bits, patterns
 from support.cases.every import every
-from support.clients import AnyClient, SteppedClient
+from support.clients import AnyClient, SteppedClient, answered
 from support.http.proxy import Fault, Proxy, answer
 from support.services.server import Service
 from tensor_round.contract.dtypes import BY_NAME
@@ -290,8 +290,7 @@ HEADERS = "Content-Type: application/json", f"Content-Digest: sha-256=:{'A' * 43
 def test_another_answer_is_refused(kind: type[AnyClient], digest: bool, why: str) -> None:
     another = answer("200 OK", b'{"dtype": "float32"}', *HEADERS)
     with (
-        Proxy(None, lambda _: Fault(answer=another)) as proxy,
-        kind(proxy.url, retries=0, digest=digest) as client,
+        answered(kind, Fault(answer=another), digest=digest) as client,
         pytest.raises(tr.ProtocolViolation, match=why),
     ):
         client.compare(np.ones(3))

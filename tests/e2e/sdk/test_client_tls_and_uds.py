@@ -13,7 +13,7 @@ import pytest
 
 import tensor_round as tr
 from support.cases.array_cases import bits, expected_bits, patterns
-from support.clients import AnyClient
+from support.clients import AnyClient, answered
 from support.http.proxy import Fault, Proxy, answer
 from support.services.server import Service
 from support.services.tls import CA, CLIENT, SERVER, TlsService
@@ -158,8 +158,7 @@ def test_http_where_https_is_spoken(kind: type[AnyClient]) -> None:
                 call()
     alert = Fault(answer=b"\x15\x03\x01\x00\x02\x02\x46", early=True)
     with (
-        Proxy(None, lambda _: alert) as proxy,
-        kind(proxy.url, retries=0) as client,
+        answered(kind, alert) as client,
         pytest.raises(tr.ProtocolViolation, match=r"not HTTP: the service may speak https://$"),
     ):
         client.operators()

@@ -6,8 +6,7 @@ import random
 
 import numpy as np
 
-from support.cases.array_cases import Array
-from support.cases.drawn_tensors import PERIOD, DrawnTensor
+from support.cases.array_cases import PERIOD, Array, DrawnTensor
 from support.http.native_form import ieee754
 from tensor_round.contract.errors import InvalidDescriptor
 from tensor_round.contract.operators.dialect import Dialect

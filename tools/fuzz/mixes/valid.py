@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from support.cases.array_cases import Array
-from support.cases.drawn_tensors import DrawnTensor
+from support.cases.array_cases import Array, DrawnTensor
 from support.http.inference_form import HEADER_LENGTH, binary, document, infer_path
 from support.http.inference_form import tensor as inference_input
 from support.http.native_form import ieee754
