@@ -60,8 +60,11 @@ async def test_request_has_its_peers_address(on_unix: bool) -> None:
         assert request.scheme == "http"
 
 
-async def test_half_closed_client_is_probed_once() -> None:
-    async with being_served() as (peer, request, gate):
+@pytest.mark.parametrize(("version", "probe"), [("1.1", CONTINUE), ("1.0", b"")])
+async def test_half_closed_client_is_probed_once_if_its_version_has_interim_responses(
+    version: str, probe: bytes
+) -> None:
+    async with being_served(asked(version=version)) as (peer, request, gate):
         assert request.is_gone() is False
         # A client that still sends is not asked.
         with pytest.raises(BlockingIOError):
@@ -71,7 +74,7 @@ async def test_half_closed_client_is_probed_once() -> None:
         assert request.is_gone() is False
         assert request.is_gone() is False
         gate.opens.set()
-        assert await peer.end() == CONTINUE + answer(b"", CLOSE)
+        assert await peer.end() == probe + answer(b"", CLOSE)
 
 
 async def test_half_closed_client_that_does_not_read_the_probe_is_gone() -> None:
@@ -84,15 +87,6 @@ async def test_half_closed_client_that_does_not_read_the_probe_is_gone() -> None
         await peer.state(State.WORKING)
         gate.opens.set()
         await peer.state(State.CLOSED)
-
-
-async def test_half_closed_client_of_http_1_0_is_not_probed() -> None:
-    async with being_served(asked(version="1.0")) as (peer, request, gate):
-        peer.stop_sending()
-        await until(lambda: peer.connection._at_eof)
-        assert request.is_gone() is False
-        gate.opens.set()
-        assert await peer.end() == answer(b"", CLOSE)
 
 
 async def test_half_close_under_tls_is_a_disconnect() -> None:

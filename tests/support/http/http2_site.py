@@ -36,7 +36,7 @@ from tensor_round_service.http1.response import Response
 WIDE = frames.window_update(0, MAX_WINDOW - DEFAULT_WINDOW) + frames.settings(
     {Setting.INITIAL_WINDOW_SIZE: MAX_WINDOW, Setting.MAX_FRAME_SIZE: 1 << 20}
 )
-#: A connection that ends soon after its last stream.
+#: A connection ends soon after its last stream.
 SHORT: dict[str, Any] = {"linger_before": 0.01, "linger_seconds": 0.1}
 
 
@@ -188,7 +188,7 @@ async def serving(
     handler = handler or Handler()
     successor = Successor(handler.serve, session)
     async with http1_site.serving(
-        one, ConnectionLimits(**limits), successor=successor, encrypted=encrypted
+        one, ConnectionLimits(**{**SHORT, **limits}), successor=successor, encrypted=encrypted
     ) as server:
         if server.callers is not None:
             server.callers.set_alpn_protocols(["h2"])

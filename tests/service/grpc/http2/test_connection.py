@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from support.http.http2_frames import HEAD, HELLO, TRAILERS, block, call, data, opened
-from support.http.http2_site import SHORT, WIDE, Caller, Handler, Site, serving
+from support.http.http2_site import WIDE, Caller, Handler, Site, serving
 from tensor_round_service.content.sources import ClientDisconnected
 from tensor_round_service.grpc.http2 import frames
 from tensor_round_service.grpc.http2.frames import (
@@ -78,16 +78,6 @@ async def test_nothing_is_waited_for_once_the_peer_waits_no_longer() -> None:
         await site.until(lambda: site.handler.ended == 2)
         assert site.handler.sent == [False]
         await caller.until(lambda got: Code.CANCEL in [e.code for e in got if e.stream == 3])
-
-
-async def test_small_requests_of_one_read_make_no_task(site: Site, caller: Caller) -> None:
-    await caller.until(lambda got: len(got) >= 2)
-    (connection,) = site.state.connections
-    sent = [call(number, bytes(1000)) for number in range(1, 21, 2)]
-    connection.use(memoryview(b"".join(sent)))
-    assert site.handler.ended == 10
-    assert not site.state.tasks
-    assert await caller.response(19) == bytes(1000)
 
 
 async def test_others_have_their_turn_between_the_calls_of_one_read(site: Site) -> None:
@@ -236,23 +226,22 @@ PARTS = {
 
 @pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
 async def test_unfinished_preface_or_frame_times_out(part: bytes) -> None:
-    limits: dict[str, Any] = {"receive_timeout": 0.3, "rate_interval": 0.1, **SHORT}
+    limits: dict[str, Any] = {"receive_timeout": 0.3, "rate_interval": 0.1}
     async with serving(**limits, min_receive_rate=0) as site, site.caller(part) as caller:
         assert await caller.end() == [Code.ENHANCE_YOUR_CALM]
         await site.until(lambda: not site.state.connections)
 
 
-async def test_connection_fault_sends_goaway_and_drops_the_rest() -> None:
-    async with serving(**SHORT) as site, site.caller() as caller:
-        caller.send(opened(1, ("content-length", "70000")))
-        await site.until(lambda: site.handler.filled)
-        caller.send(frames.window_update(0, 0), call(3, b"behind it"))
-        assert await caller.end() == [Code.PROTOCOL_ERROR]
-        assert [type(each) for each in site.handler.failures] == [ClientDisconnected]
+async def test_connection_fault_sends_goaway_and_drops_the_rest(site: Site, caller: Caller) -> None:
+    caller.send(opened(1, ("content-length", "70000")))
+    await site.until(lambda: site.handler.filled)
+    caller.send(frames.window_update(0, 0), call(3, b"behind it"))
+    assert await caller.end() == [Code.PROTOCOL_ERROR]
+    assert [type(each) for each in site.handler.failures] == [ClientDisconnected]
 
 
 async def test_an_idle_connection_ends() -> None:
-    async with serving(stream_keep_alive=0.3, **SHORT) as site, site.caller() as caller:
+    async with serving(stream_keep_alive=0.3) as site, site.caller() as caller:
         caller.call(1, b"one")
         assert await caller.response(1) == b"one"
         assert await caller.end() == [Code.NO_ERROR]
@@ -293,7 +282,7 @@ async def test_no_cycle_keeps_a_stream(site: Site, caller: Caller) -> None:
 
 
 async def test_a_stop_serves_streams_under_way_and_in_transit() -> None:
-    async with serving(drain_grace=1.0, **SHORT) as site, site.caller() as caller:
+    async with serving(drain_grace=1.0) as site, site.caller() as caller:
         caller.send(opened(1, ("content-length", "6")), data(1, b"und"))
         await site.until(lambda: site.handler.filled)
         (connection,) = site.state.connections
@@ -315,7 +304,7 @@ async def test_a_stop_serves_streams_under_way_and_in_transit() -> None:
 
 async def test_a_stop_sends_waiting_responses_once_the_peer_reads() -> None:
     content = bytes(60_000)
-    async with serving(drain_grace=0.0, **SHORT) as site, site.caller() as caller:
+    async with serving(drain_grace=0.0) as site, site.caller() as caller:
         caller.call(1, b"first")
         assert await caller.response(1) == b"first"
         caller.writer.transport.pause_reading()
