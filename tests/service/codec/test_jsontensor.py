@@ -41,31 +41,27 @@ def read(text: str, name: str, shape: tuple[int, ...], *, any_nesting: bool = Fa
 
 
 #: Those of nestings are in ``test_nesting.py``.
-FAULTS: list[tuple[str, str, str, tuple[int, ...], tuple[int, ...], str]] = [
-    ("an object for a number", "{}", "int8", (), (), "an object"),
-    ("null", "[[1,2],[null,4]]", "int8", (2, 2), (1, 0), "null"),
-    ("boolean", "[1,true]", "float32", (2,), (1,), "boolean"),
-    ("boolean for an integer", "[false]", "uint8", (1,), (0,), "boolean"),
-    ("object", "[[{}]]", "float32", (1, 1), (0, 0), "object"),
-    ("string", '[0,"1.5"]', "float32", (2,), (1,), "a string"),
-    ("other name", '["nan"]', "float32", (1,), (0,), "NaN"),
-    ("other infinity", '["+Infinity"]', "float32", (1,), (0,), "Infinity"),
-    ("NaN for an integer", '["NaN"]', "int8", (1,), (0,), "a string"),
-    ("token for an integer", "[1,NaN]", "int8", (2,), (1,), "-128 to 127"),
-    ("fraction", "[0,0,1.5]", "int8", (3,), (2,), "without fraction"),
-    ("fraction of zero", "[1.0]", "int64", (1,), (0,), "without fraction"),
-    ("exponent", "[1e2]", "uint8", (1,), (0,), "or exponent"),
-    ("flat in a shape", "[0,0,0,300]", "uint8", (2, 2), (3,), "0 to 255"),
-    ("not even a sign", "[1,-1]", "uint64", (2,), (1,), "0 to 18446744073709551615"),
-    ("5000 digits", f"[{'1' * 5000}]", "int64", (1,), (0,), "9223372036854775807"),
-]
+FAULTS: dict[str, tuple[str, str, tuple[int, ...], tuple[int, ...], str]] = {
+    "an object for a number": ("{}", "int8", (), (), "an object"),
+    "null": ("[[1,2],[null,4]]", "int8", (2, 2), (1, 0), "null"),
+    "boolean": ("[1,true]", "float32", (2,), (1,), "boolean"),
+    "boolean for an integer": ("[false]", "uint8", (1,), (0,), "boolean"),
+    "object": ("[[{}]]", "float32", (1, 1), (0, 0), "object"),
+    "string": ('[0,"1.5"]', "float32", (2,), (1,), "a string"),
+    "other name": ('["nan"]', "float32", (1,), (0,), "NaN"),
+    "other infinity": ('["+Infinity"]', "float32", (1,), (0,), "Infinity"),
+    "NaN for an integer": ('["NaN"]', "int8", (1,), (0,), "a string"),
+    "token for an integer": ("[1,NaN]", "int8", (2,), (1,), "-128 to 127"),
+    "fraction": ("[0,0,1.5]", "int8", (3,), (2,), "without fraction"),
+    "fraction of zero": ("[1.0]", "int64", (1,), (0,), "without fraction"),
+    "exponent": ("[1e2]", "uint8", (1,), (0,), "or exponent"),
+    "flat in a shape": ("[0,0,0,300]", "uint8", (2, 2), (3,), "0 to 255"),
+    "not even a sign": ("[1,-1]", "uint64", (2,), (1,), "0 to 18446744073709551615"),
+    "5000 digits": (f"[{'1' * 5000}]", "int64", (1,), (0,), "9223372036854775807"),
+}
 
 
-@pytest.mark.parametrize(
-    ("text", "name", "shape", "where", "why"),
-    [case[1:] for case in FAULTS],
-    ids=[case[0] for case in FAULTS],
-)
+@pytest.mark.parametrize(("text", "name", "shape", "where", "why"), FAULTS.values(), ids=FAULTS)
 def test_a_fault_is_named_with_its_place(
     text: str, name: str, shape: tuple[int, ...], where: tuple[int, ...], why: str
 ) -> None:
@@ -113,23 +109,19 @@ def test_float_specials_as_strings_and_as_tokens() -> None:
 # Writing
 
 
-WRITTEN: list[tuple[str, str, tuple[int, ...], list[Any], bytes]] = [
-    ("rank 0", "float32", (), [1.5], b"1.5"),
-    ("rank 1", "float32", (2,), [2, -0.0], b"[2.0,-0.0]"),
-    ("rank 2", "int8", (2, 2), [1, -2, 3, 4], b"[[1,-2],[3,4]]"),
-    ("rank 70", "int8", (1,) * 70, [1], b"[" * 70 + b"1" + b"]" * 70),
-    ("64 bits", "uint64", (2,), [2**64 - 1, 2**53 + 1], b"[18446744073709551615,9007199254740993]"),
-    ("large float", "float32", (1,), [2.0**100], b"[1.2676506002282294e+30]"),
-    ("special", "float16", (3,), [np.nan, np.inf, -np.inf], b'["NaN","Infinity","-Infinity"]'),
-    ("empty rows", "float32", (2, 0), [], b"[[],[]]"),
-]
+WRITTEN: dict[str, tuple[str, tuple[int, ...], list[Any], bytes]] = {
+    "rank 0": ("float32", (), [1.5], b"1.5"),
+    "rank 1": ("float32", (2,), [2, -0.0], b"[2.0,-0.0]"),
+    "rank 2": ("int8", (2, 2), [1, -2, 3, 4], b"[[1,-2],[3,4]]"),
+    "rank 70": ("int8", (1,) * 70, [1], b"[" * 70 + b"1" + b"]" * 70),
+    "64 bits": ("uint64", (2,), [2**64 - 1, 2**53 + 1], b"[18446744073709551615,9007199254740993]"),
+    "large float": ("float32", (1,), [2.0**100], b"[1.2676506002282294e+30]"),
+    "special": ("float16", (3,), [np.nan, np.inf, -np.inf], b'["NaN","Infinity","-Infinity"]'),
+    "empty rows": ("float32", (2, 0), [], b"[[],[]]"),
+}
 
 
-@pytest.mark.parametrize(
-    ("name", "shape", "values", "text"),
-    [case[1:] for case in WRITTEN],
-    ids=[case[0] for case in WRITTEN],
-)
+@pytest.mark.parametrize(("name", "shape", "values", "text"), WRITTEN.values(), ids=WRITTEN)
 def test_written_text(name: str, shape: tuple[int, ...], values: list[Any], text: bytes) -> None:
     payload = np.array(values, BY_NAME[name].numpy).tobytes()
     assert written(payload, BY_NAME[name], shape) == text
@@ -184,22 +176,18 @@ def test_large_tensors_are_nested_as_small_ones(shape: tuple[int, ...]) -> None:
 
 # Much of it
 
-HOSTILE: list[tuple[str, str, str, str, bool]] = [
-    ("ties", "2049,", "float16", "2049", True),
-    ("a wrong integer at the end", "1,", "int8", "128", False),
-    ("a fraction at the end", "1,", "int8", "1.5", False),
-    ("null at the end", "1,", "float32", "null", False),
-    ("rows and then a number", "[1],", "float32", "1", False),
-    ("rows and then a longer one", "[1],", "float32", "[[1]]", False),
-]
+HOSTILE: dict[str, tuple[str, str, str, bool]] = {
+    "ties": ("2049,", "float16", "2049", True),
+    "a wrong integer at the end": ("1,", "int8", "128", False),
+    "a fraction at the end": ("1,", "int8", "1.5", False),
+    "null at the end": ("1,", "float32", "null", False),
+    "rows and then a number": ("[1],", "float32", "1", False),
+    "rows and then a longer one": ("[1],", "float32", "[[1]]", False),
+}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("item", "name", "last", "sound"),
-    [case[1:] for case in HOSTILE],
-    ids=[case[0] for case in HOSTILE],
-)
+@pytest.mark.parametrize(("item", "name", "last", "sound"), HOSTILE.values(), ids=HOSTILE)
 def test_4_mib_of_hostile_numbers_take_seconds_at_most(
     item: str, name: str, last: str, sound: bool
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from support.http.http1_site import Owner, owned
+from tensor_round_service.auth.api_keys import CREDENTIALS
 from tensor_round_service.content.sources import ClientDisconnected
 from tensor_round_service.http1.asgi import (
     CONTROL_PIECE_BYTES,
@@ -142,14 +143,14 @@ def test_the_scope_of_a_request() -> None:
         method="HEAD",
         raw_path=b"/p?a=1",
         query_string=b"a=1",
-        headers=[(b"host", b"h"), (b"x-key", b"secret")],
+        headers=[(b"host", b"h"), (b"x-api-key", b"secret"), (b"authorization", b"Bearer secret")],
         http_version="1.0",
         client=("10.0.0.1", 9),
     )
-    scope = scope_of(asked, frozenset({b"x-key"}))
+    scope = scope_of(asked, CREDENTIALS)
     assert (scope["type"], scope["method"], scope["http_version"]) == ("http", "GET", "1.0")
     assert (scope["path"], scope["raw_path"], scope["query_string"]) == ("/p", b"/p", b"a=1")
-    assert scope["headers"] == [(b"host", b"h")]
+    assert (scope["headers"], len(asked.head.fields)) == ([(b"host", b"h")], 3)
     assert (scope["client"], scope["scheme"], scope["root_path"]) == (("10.0.0.1", 9), "http", "")
     assert scope_of(request(method="PUT"), frozenset())["method"] == "PUT"
 
