@@ -17,8 +17,7 @@ from ..transport.address import LOCAL, Address
 from ..transport.blocking import Threads
 from ..transport.concurrency import run
 from ..transport.http import Connection, HTTPTransport
-from ..transport.tls import tls_context
-from .options import Arguments, Options, headers_from, names_options
+from .options import Arguments, Options, headers_from, names_options, tls_context
 from .session import Session
 
 if TYPE_CHECKING:

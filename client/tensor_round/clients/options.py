@@ -1,4 +1,7 @@
-"""The options of a client: its arguments, checked, with defaults from the environment."""
+"""The options of a client: its arguments, checked, with defaults from the environment.
+
+Also what is made of them: the headers of every request, and the TLS context.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,14 @@ from typing import Any, TypedDict, TypeVar, cast
 from ..contract.errors import InvalidArgument, InvalidArgumentType
 from ..contract.quoting import suggestion
 from ..transport.exchange import Headers
-from ..transport.tls import Cert, Verify
 
 #: The service of a client that is given no URL, and finds none in TENSOR_ROUND_URL.
 DEFAULT_URL = "http://127.0.0.1:8000"
+
+#: As in httpx and requests: True, False, a file or folder of certificates, or a context.
+Verify = bool | str | Path | ssl.SSLContext
+#: A file with certificate and key, or a tuple of their two files and perhaps the key's password.
+Cert = str | Path | tuple[str | Path, str | Path] | tuple[str | Path, str | Path, str]
 
 F = TypeVar("F", bound=Callable[..., None])
 
@@ -176,3 +183,33 @@ def _check(name: str, value: object, kinds: tuple[type, ...], rule: str) -> None
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
         # The value may be a secret: the message has its type only.
         raise InvalidArgumentType(f"{name} must be {rule}, got {type(value).__name__}")
+
+
+def tls_context(verify: Verify, cert: Cert | None) -> ssl.SSLContext:
+    """The context that verifies the service's certificate and presents the client's.
+
+    Raises :class:`InvalidArgument` if a file cannot be read.
+    """
+    import httpx2  # only here: its import takes as long as NumPy's
+
+    given: object = verify
+    try:
+        if isinstance(verify, bool):
+            context = httpx2.create_ssl_context(verify)
+        elif isinstance(verify, ssl.SSLContext):
+            context = verify
+        elif Path(verify).is_dir():
+            context = ssl.create_default_context(capath=verify)
+        else:
+            context = ssl.create_default_context(cafile=verify)
+        given = cert[:2] if isinstance(cert, tuple) else cert
+        if isinstance(cert, tuple):
+            context.load_cert_chain(*cert)
+        elif cert is not None:
+            context.load_cert_chain(cert)
+    except OSError as error:
+        files = map(str, given if isinstance(given, tuple) else (given,))
+        raise InvalidArgument(
+            f"verify or cert cannot be used: {' and '.join(files)}: {error.strerror or error}"
+        ) from error
+    return context

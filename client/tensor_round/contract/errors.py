@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .quoting import one_line, printable
 
@@ -101,6 +101,8 @@ class RequestRefused(TensorRoundError):
     status: int = 400
     code: str = ""
     title: str = "The request was refused"
+    #: Further integers in the problem document.
+    _members: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
@@ -116,7 +118,7 @@ class RequestRefused(TensorRoundError):
 
     def extensions(self) -> dict[str, Any]:
         """Further members of the problem document."""
-        return {}
+        return {name: getattr(self, name) for name in self._members}
 
 
 class MissingDescriptor(RequestRefused):
@@ -212,6 +214,7 @@ class TensorTooLarge(RequestRefused):
     status = 413
     code = "tensor_too_large"
     title = "The tensor is too large"
+    _members = ("limit_bytes", "got_bytes")
 
     def __init__(
         self, detail: str, *, limit_bytes: int = 0, got_bytes: int | None = None, **common: Any
@@ -220,10 +223,6 @@ class TensorTooLarge(RequestRefused):
         self.limit_bytes = limit_bytes
         #: The declared size; None if the request declared none.
         self.got_bytes = got_bytes
-
-    def extensions(self) -> dict[str, Any]:
-        """The limit and the declared size, in bytes."""
-        return {"limit_bytes": self.limit_bytes, "got_bytes": self.got_bytes}
 
 
 class UnsupportedMediaType(RequestRefused):
@@ -402,14 +401,8 @@ def from_problem(
         return UnknownRefusal(
             text, status=status, code=code if isinstance(code, str) else "", **common
         )
-    if issubclass(kind, TensorTooLarge):
-        limit, got = document.get("limit_bytes"), document.get("got_bytes")
-        return kind(
-            text,
-            limit_bytes=limit if isinstance(limit, int) else 0,
-            got_bytes=got if isinstance(got, int) else None,
-            **common,
-        )
+    stated = {name: document.get(name) for name in kind._members}
+    common |= {name: value for name, value in stated.items() if isinstance(value, int)}
     return kind(text, **common)
 
 

@@ -110,18 +110,13 @@ class OnnxDescriptor(OperatorDescriptor):
 
     def resolve(self) -> RoundCall:
         """The call of this descriptor; raises :class:`InvalidDescriptor`."""
-        self.check_type()
-        dtype, shape = DTYPES[self.input.elem_type], self.input.shape
-        return RoundCall.packed(Rounding.TIES_TO_EVEN, dtype, shape, ("input",))
-
-    def check_type(self) -> None:
-        """Raise :class:`InvalidDescriptor` if the opset's Round does not accept the type."""
-        name = self.input.elem_type
+        name, shape = self.input.elem_type, self.input.shape
         version = _BY_OPSET[self.opset_version]
         if name not in version.dtypes:
             newer = min(v.selected_by[0] for v in VERSIONS if name in v.dtypes)
             rule = f"got {name}; use opset {newer} or newer. {version.takes}"
             raise InvalidDescriptor.at(("input", "elem_type"), rule)
+        return RoundCall.packed(Rounding.TIES_TO_EVEN, DTYPES[name], shape, ("input",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +143,7 @@ class OnnxRound(RoundOperator):
                 },
             }
         )
-        descriptor.check_type()
+        descriptor.resolve()
         return descriptor
 
 
