@@ -141,7 +141,7 @@ if hasattr(os, "register_at_fork"):
 
 def _resolve(descriptor: bytes) -> RoundCall:
     # Not by the table of routes, which has a web framework and httptools: the engine needs neither.
-    call = registry.resolve_json(descriptor)
+    call = registry.parse(descriptor).resolve()
     call.check_sizes(MAX_TENSOR_BYTES)
     return call
 

@@ -13,7 +13,7 @@ from support.cases.dialect import ABSENT, DialectCases, Document, Example
 from tensor_round.contract.call import RoundCall
 from tensor_round.contract.errors import InvalidDescriptor
 from tensor_round.contract.operators import registry
-from tensor_round.contract.operators.registry import DIALECTS, resolve_json
+from tensor_round.contract.operators.registry import DIALECTS
 from tensor_round.contract.rounding import Rounding
 
 #: What is expected of each dialect; one without a file fails here.
@@ -67,7 +67,7 @@ def varied(dialect: str, changes: dict[str, Any]) -> Document:
 
 def resolved(document: object) -> RoundCall:
     """The call that a document stands for, by the way of its JSON text."""
-    return resolve_json(json.dumps(document).encode())
+    return registry.parse(json.dumps(document).encode()).resolve()
 
 
 def faults(document: object) -> dict[str, str]:

@@ -113,7 +113,6 @@ class Dialect:
     ``default_rounding`` applies without a mode.
     """
 
-    name: str
     title: str
     operator: str
     descriptor: type[OperatorDescriptor]
@@ -126,6 +125,11 @@ class Dialect:
     mode_field: str | None = None
     modes: Mapping[str, Rounding] = field(default_factory=dict)
     default_rounding: Rounding = Rounding.TIES_TO_EVEN
+
+    @property
+    def name(self) -> str:
+        """The value of the descriptor's field ``dialect``."""
+        return str(self.descriptor.model_fields["dialect"].default)
 
     @property
     def word(self) -> str:

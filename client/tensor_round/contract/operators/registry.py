@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import Field
 
-from ..call import RoundCall
 from ..dtypes import BY_NAME
 from ..errors import Fault, InvalidDescriptor, MalformedJSON
 from ..quoting import not_accepted, shown
@@ -124,14 +123,6 @@ def parse(data: bytes) -> Descriptor:
         example = '{"operator": "onnx", "dtype": "float32", "shape": [2, 3]}'
         raise MalformedJSON(f"{error.detail}; a descriptor is an object, as {example}") from None
     return validate(document)
-
-
-def resolve_json(data: bytes) -> RoundCall:
-    """The call that the descriptor in a JSON text resolves to.
-
-    Raises what :func:`parse` and a descriptor's ``resolve`` raise.
-    """
-    return parse(data).resolve()
 
 
 def catalog() -> dict[str, Any]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.cases.descriptors import CASES, paths, varied
 from tensor_round.contract.call import RoundCall
 from tensor_round.contract.errors import InvalidDescriptor, MalformedJSON, RequestRefused, problem
-from tensor_round.contract.operators.registry import parse, resolve_json, validate
+from tensor_round.contract.operators.registry import parse, validate
 
 SCALARS = (
     st.none()
@@ -82,7 +82,7 @@ def test_any_json_is_a_call_or_a_refusal_and_always_the_same(document: Any) -> N
 
     assert told(outcome(data)) == told(first)
     if isinstance(first, RoundCall):
-        assert resolve_json(data) == first
+        assert parse(data).resolve() == first
         assert first.input.dtype is first.output.dtype
         assert first.input.shape == first.output.shape
         assert first.output.is_free_of_overlap

@@ -88,7 +88,6 @@ class ArrayAPIRound(RoundOperator):
 
 
 DIALECT = Dialect(
-    name="array_api",
     title="Array API",
     operator="round",
     descriptor=ArrayAPIDescriptor,

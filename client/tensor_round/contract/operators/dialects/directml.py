@@ -365,7 +365,6 @@ class DirectMLRound(RoundOperator):
 
 
 DIALECT = Dialect(
-    name="directml",
     title="DirectML",
     operator="ELEMENT_WISE_ROUND",
     descriptor=DirectMLDescriptor,

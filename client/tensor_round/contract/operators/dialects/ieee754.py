@@ -119,7 +119,6 @@ class IEEE754Round(RoundOperator):
 
 
 DIALECT = Dialect(
-    name="ieee754",
     title="IEEE 754",
     operator="roundToIntegral",
     descriptor=IEEE754Descriptor,

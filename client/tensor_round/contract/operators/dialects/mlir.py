@@ -76,7 +76,6 @@ class MLIRRound(RoundOperator):
 
 
 DIALECT = Dialect(
-    name="mlir",
     title="MLIR",
     operator="math",
     descriptor=MLIRDescriptor,

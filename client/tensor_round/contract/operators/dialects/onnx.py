@@ -148,7 +148,6 @@ class OnnxRound(RoundOperator):
 
 
 DIALECT = Dialect(
-    name="onnx",
     title="ONNX",
     operator="Round",
     descriptor=OnnxDescriptor,

@@ -131,7 +131,6 @@ class OpenVINORound(RoundOperator):
 
 
 DIALECT = Dialect(
-    name="openvino",
     title="OpenVINO",
     operator="Round",
     descriptor=OpenVINODescriptor,

@@ -21,6 +21,7 @@ from ...rounding import Rounding
 from ..dialect import Dialect, ModelNames, Version, Words
 from ..model import RANK_LIMIT, OneOf, OperatorDescriptor
 from ..operator import RoundOperator, canonical_name, name_in, sizes_of
+from .mlir import DTYPES as DTYPES
 
 __all__ = ["StableHLODescriptor", "StableHLORound"]
 
@@ -32,11 +33,6 @@ StableHLOOp = Literal[
     "stablehlo.round_nearest_afz",
 ]
 MODES = {"round_nearest_even": Rounding.TIES_TO_EVEN, "round_nearest_afz": Rounding.TIES_TO_AWAY}
-#: MLIR's names of the float types.
-DTYPES = {
-    **{"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"},
-    **{"f8E4M3FN": "float8_e4m3fn", "f8E5M2": "float8_e5m2"},
-}
 _TITLE = "stablehlo: round_nearest"
 VERSION = Version("1", _TITLE, (), tuple(DTYPES), 0, RANK_LIMIT)
 
@@ -117,7 +113,6 @@ class StableHLORound(RoundOperator):
 
 
 DIALECT = Dialect(
-    name="stablehlo",
     title="StableHLO",
     operator="round_nearest",
     descriptor=StableHLODescriptor,

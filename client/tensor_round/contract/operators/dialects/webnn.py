@@ -68,7 +68,6 @@ class WebNNRoundEven(RoundOperator):
 
 
 DIALECT = Dialect(
-    name="webnn",
     title="WebNN",
     operator="roundEven",
     descriptor=WebNNDescriptor,
