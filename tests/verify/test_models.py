@@ -58,11 +58,6 @@ def test_the_known_number_of_faults_of_half_added() -> None:
         "next_below_a_tie": (2, 1024),
         "last_odd_integer": (1024, 1024),
     }
-    assert str(verdict) == (
-        "float16 ties_to_away: 1,026 of 65,536 wrong: 2 of 1,024 numbers next below a tie "
-        "(off by one), all 1,024 odd integers from 2^10 to 2^11 (off by one); "
-        "this is trunc(x + copysign(0.5, x))"
-    )
 
 
 def test_one_wrong_result_is_explained_by_no_model() -> None:

@@ -9,8 +9,6 @@ from typing import Any
 import dask.array
 import jax.numpy as jnp
 import numpy as np
-import onnx
-import onnx.helper
 import pandas as pd
 import polars as pl
 import pytest
@@ -128,20 +126,6 @@ def test_a_jax_array_comes_back_as_one(client: tr.Client, dtype: Any) -> None:
     assert isinstance(y, type(x))
     assert y.dtype == x.dtype
     assert np.array_equal(bits(np.asarray(y)), expected_bits(np.asarray(x), "ties_to_away"))
-
-
-def test_from_onnx_reads_real_nodes(client: tr.Client) -> None:
-    node = onnx.helper.make_node("Round", ["x"], ["y"])
-    operator = tr.from_onnx(node, opset=22)
-    assert operator == tr.OnnxRound(opset_version=22)
-    assert client.round(np.array([0.5, 1.5, 2.5], "f4"), operator).tolist() == [0, 2, 2]
-    for other in (
-        onnx.helper.make_node("Floor", ["x"], ["y"]),
-        onnx.helper.make_node("Round", ["x"], ["y"], domain="com.microsoft"),
-        onnx.helper.make_node("Round", ["x"], ["y"], mode="even"),
-    ):
-        with pytest.raises(tr.InvalidDescriptor):
-            tr.from_onnx(other, opset=22)
 
 
 def test_four_lines_are_enough(capsys: pytest.CaptureFixture[str]) -> None:

@@ -223,7 +223,6 @@ def test_every_node_is_right(
 
 BAD: dict[str, tuple[Any, list[str], str]] = {
     "rank": (X.reshape(1, -1), ["onnxruntime"], "onnxruntime .* failed on the model: .*rank"),
-    "dtype": (X.astype("f8"), ["onnxruntime"], r"input x \(float32\) is given as float64"),
     "provider": (X, ["onnxruntime:nothing"], "has no provider nothing"),
 }
 
