@@ -172,20 +172,10 @@ def test_requests_without_effect_are_open_to_any_page(local: Service, origin: st
 
 
 REGION = {"parameters": {"shared_memory_region": "r", "shared_memory_byte_size": 12}}
-IN_MEMORY = {
-    "inputs": {"inputs": [{**TENSOR, **REGION}]},
-    "outputs": {**json.loads(DOCUMENT), "outputs": [{"name": "Y", **REGION}]},
-}
-
-
-@pytest.mark.parametrize("side", IN_MEMORY)
-@pytest.mark.parametrize("origin", ORIGINS)
-def test_no_page_has_registered_memory_rounded(local: Service, origin: str, side: str) -> None:
-    body = json.dumps(IN_MEMORY[side]).encode()
-    fields = {"Origin": origin, "Content-Type": "text/plain"}
-    reply = local.request("POST", INFER, body, fields)
-    assert (reply.status, "origin" in error_of(reply)) == (403, True)
-    assert local.request("POST", INFER, body).status == 404  # there is no such region
+IN_MEMORY = [
+    {"inputs": [{**TENSOR, **REGION}]},
+    {**json.loads(DOCUMENT), "outputs": [{"name": "Y", **REGION}]},
+]
 
 
 PAGE = "https://app.example"
@@ -256,6 +246,8 @@ def test_page_of_an_allowed_origin_reads_a_result_and_its_fields(shared: Service
         *("content-digest", "retry-after"),
     }
     assert shared.request("GET", "/operators", headers=with_key(OTHER)).status == 200
+    plain = shared.request("GET", "/operators", headers={"X-API-Key": KEY})
+    assert (plain.status, is_readable(plain)) == (200, False)  # it may be kept for a page
 
 
 def refusals(service: Service, origin: str) -> Iterator[tuple[int, Reply]]:
@@ -303,19 +295,13 @@ def test_only_pages_of_allowed_origins_read_refusals(shared: Service, origin: st
 
 
 def test_only_pages_of_allowed_origins_change_things(shared: Service) -> None:
-    body = json.dumps(IN_MEMORY["inputs"]).encode()
     assert shared.request("POST", UNREGISTER, b"", with_key(PAGE)).status == 200
-    assert shared.request("POST", INFER, body, with_key(PAGE)).status == 404  # no such region
     for origin in STRANGERS:
         assert shared.request("POST", UNREGISTER, b"", with_key(origin)).status == 403
-        assert shared.request("POST", INFER, body, with_key(origin)).status == 403
-
-
-def test_request_without_an_origin_is_served_as_before(shared: Service) -> None:
-    reply = shared.request("POST", "/round", X.tobytes(), {"X-API-Key": KEY, **OCTETS})
-    assert reply.status == 200
-    assert reply.headers["Vary"] == "Origin"  # it may be kept for a page
-    assert not any(name in reply.headers for name in CORS_FIELDS)
+    for body in (json.dumps(document).encode() for document in IN_MEMORY):
+        assert shared.request("POST", INFER, body, with_key(PAGE)).status == 404  # no such region
+        for origin in STRANGERS:
+            assert shared.request("POST", INFER, body, with_key(origin)).status == 403
 
 
 def test_without_cors_origins_no_page_reads_anything(local: Service) -> None:

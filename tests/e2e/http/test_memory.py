@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.http.native_form import Answers, ieee754, message, post, tensor
-from support.services.hosted import HostedService, filled
+from support.http.native_form import ieee754, message, post, tensor
+from support.services.hosted import HostedService
 from support.services.server import Reply, Service, tracebacks, until
 from tensor_round_service.http1.head import MAX_HEAD_BYTES
 
@@ -40,20 +40,6 @@ def nested(count: int) -> bytes:
     """A request whose numbers are one flat array, and whose response nests each 32 deep."""
     descriptor = ieee754("int8", [count] + [1] * 31)
     return f'{{"descriptor":{descriptor},"data":[{",".join("1" * count)}]}}'.encode()
-
-
-def test_memory_is_not_used_again_before_a_response_is_read(hosted: HostedService) -> None:
-    size = 160 << 10
-    with contextlib.closing(hosted.connect()) as quick:
-        answers = Answers(quick)
-        slow = [filled(hosted, size) for _ in range(4)]
-        for seed in range(100, 120):
-            quick.sendall(message(tensor(size, seed)))
-            answers.expect(tensor(size, seed))
-        for plug, asked in slow:
-            with plug:
-                Answers(plug).expect(*asked)
-    assert hosted.settled()
 
 
 @pytest.mark.slow

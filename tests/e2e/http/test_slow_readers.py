@@ -70,17 +70,6 @@ def test_slow_reader_is_aborted_and_frees_its_memory(hasty: Service) -> None:
         assert len(read(plug)) < LARGE.nbytes
 
 
-def test_pipelining_client_that_reads_nothing_is_aborted(hasty: Service) -> None:
-    """Responses of the framework, each too small to be held back by itself."""
-    before = aborted(hasty)
-    with contextlib.closing(narrow(hasty)) as plug:
-        with contextlib.suppress(ConnectionError, TimeoutError):
-            plug.settimeout(1)
-            for _ in range(400):
-                plug.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n")
-        until(lambda: aborted(hasty) > before)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("last", ["", CLOSE], ids=["kept", "closed"])
 def test_connection_ends_whatever_is_left_unread(tmp_path: Path, last: str) -> None:

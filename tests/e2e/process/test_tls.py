@@ -18,7 +18,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import tensor_round as tr
 from support.http.native_form import ieee754
 from support.keys import needing
 from support.services.server import Reply, Service, tracebacks, until
@@ -57,15 +56,6 @@ def test_bodies_of_every_size_come_on_one_connection(tls: TlsService) -> None:
             connection.request("POST", "/round", body, fields)
             assert Reply.read(connection).content == body
         assert connection.sock is plug
-
-
-def test_client_verifies_the_service(tls: TlsService) -> None:
-    x = np.linspace(-9, 9, 300_000, dtype="f4")
-    with tr.Client(tls.url, verify=CA, tile_bytes=200_000) as client:
-        assert client.ready()
-        assert (client.round(x) == np.rint(x)).all()
-    with tr.Client(tls.url, retries=0) as client, pytest.raises(tr.ConnectionFailed):
-        client.round(x)
 
 
 def raw(service: Service) -> socket.socket:

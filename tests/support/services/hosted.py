@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import uvicorn
 
-from support.http.native_form import message, tensor
 from support.services.server import Service
 from tensor_round_service.app import create_app
 from tensor_round_service.backends.cpu.backend import NumpyBackend
@@ -75,26 +72,3 @@ class HostedService(Service):
         self._thread.join(30)
         self.engine.close()
         assert not self._thread.is_alive()
-
-
-def filled(service: HostedService, size: int) -> tuple[socket.socket, list[np.ndarray]]:
-    """A connection whose last answer waits in the service, and the tensors it was asked for."""
-    plug = socket.socket()
-    plug.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    plug.connect(("127.0.0.1", service.port))
-    plug.settimeout(20)
-    held, asked = service.engine.memory.in_use, []
-    while not _stays(service, held):
-        asked.append(tensor(size, len(asked)))
-        assert len(asked) < 100, "the system takes everything"
-        plug.sendall(message(asked[-1]))
-    return plug, asked
-
-
-def _stays(service: HostedService, held: int) -> bool:
-    """Whether more is held than that, and not only while it is on its way."""
-    for _ in range(10):
-        time.sleep(0.02)
-        if service.engine.memory.in_use == held:
-            return False
-    return True
