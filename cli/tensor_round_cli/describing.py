@@ -6,6 +6,7 @@ import json
 import textwrap
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from itertools import groupby
 from shutil import get_terminal_size
 from typing import Annotated, Any
@@ -149,7 +150,7 @@ def specs(
         why = not_accepted(name, names, listed=FAMILIES)
         raise typer.BadParameter(why, param_hint="NAME")
     if as_json:
-        typer.echo(json.dumps([row.as_data() for row in rows]))
+        typer.echo(json.dumps([asdict(row) for row in rows]))
         return
     if name is None:
         width = max(len(row.name) for row in rows)
@@ -158,6 +159,6 @@ def specs(
         return
     for row in rows:
         typer.echo(row.name)
-        for field, value in row.as_data().items():
+        for field, value in asdict(row).items():
             if field != "name" and value:
                 typer.echo(f"  {field}: {value}")

@@ -93,7 +93,10 @@ class Comparison:
             told = f"no known rule; the nearest, {self.rule}, is wrong on {wrong} %: {count}"
             return told + which(self.classes)
         a, b = self.names
-        told = f"{b} is {a} rounded {self._how}"
+        how = f"by {self.rule}"
+        if self.rounding:
+            how = self.rounding + (f", with {words(self.models)}" if self.models else "")
+        told = f"{b} is {a} rounded {how}"
         if self.different:
             told += f", but for {count}{which(self.classes)}"
         if not self.also:
@@ -101,13 +104,6 @@ class Comparison:
         more = [f"{len(self.also) - NAMED:,} more"] if len(self.also) > NAMED else []
         others = words([*self.also[:NAMED], *more])
         return f"{told}; {others} would {'leave as many' if self.different else 'do the same'}"
-
-    @property
-    def _how(self) -> str:
-        """The rule behind the word "rounded"."""
-        if not self.rounding:
-            return f"by {self.rule}"
-        return self.rounding + (f", with {words(self.models)}" if self.models else "")
 
     def __str__(self) -> str:
         lines = [self.sentence]

@@ -134,14 +134,14 @@ FORMULAS = (
     Model(
         "trunc(x + 0.5)",
         "formula",
-        "the same; negatives with a fraction come out too large",
+        "adds a rounded half and truncates: negatives with a fraction come out too large",
         _NO_REPORT,
         faulty.formula(faulty.trunc_of_sum),
     ),
     Model(
         "trunc(x + 0.5) in a wider type",
         "formula",
-        "the same with an exact sum, as in double",
+        "adds a half exactly, as in double, and truncates",
         _NO_REPORT,
         faulty.formula(faulty.trunc_of_wide_sum),
         lambda dtype, _: dtype in FLOATS and dtype != "float64",

@@ -304,10 +304,7 @@ class Report:
             "operator": self.operator,
             "right": self.right,
             "verdicts": [verdict.as_data() for verdict in self.verdicts],
-            "lacking": [
-                {"dtype": row.dtype, "rounding": row.rounding, "why": row.why}
-                for row in self.lacking
-            ],
+            "lacking": [asdict(row) for row in self.lacking],
             "notes": list(self.notes),
         }
 

@@ -6,7 +6,7 @@ the row does not either. An operator with a descriptor of :mod:`tensor_round` na
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal
 
 __all__ = ["SPECIFICATIONS", "Specification", "find"]
@@ -36,10 +36,6 @@ class Specification:
     nan: str
     source: str
     dialect: str | None = None
-
-    def as_data(self) -> dict[str, str | None]:
-        """The row as JSON values."""
-        return asdict(self)
 
 
 _FLOATS = "floats"
