@@ -1,17 +1,30 @@
-"""tritonclient, NVIDIA's own client, against a real socket: every call it has, every dtype."""
+"""tritonclient, NVIDIA's own client, against a real socket: every call it has, every dtype.
+
+Over gRPC it needs a protobuf that the suite's environment has not: `make test-interop` has it,
+and runs this folder over both.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import base64
+import gc
+import importlib.util
+import warnings
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+import tritonclient.utils.shared_memory as client_memory
 from tritonclient.utils import InferenceServerException
 
+from support.devices.host_kernels import NO_COMPILER, compiler
 from support.http.inference_form import AWAY, DIRECTML, EVEN, ZERO, X
+from support.segments import PREFIX, segment
 from support.services.server import Service
+from support.services.variants import DeviceService
+from support.v2.regions import TRIES
 from support.v2.tritonclients import OverHttp
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round_service.oip.models import MODELS
@@ -20,7 +33,55 @@ from tensor_round_verify.reference import INTEGER_WIDTHS, is_nan, rounded
 
 pytestmark = pytest.mark.not_behind("unix", reason="tritonclient calls TCP ports alone")
 Act = Callable[[Any], Any]
+#: Makes a call with a client that is given to it.
 Ask = Callable[[Act], Any]
+KINDS = [
+    pytest.param(OverHttp(), id="http"),
+    pytest.param(OverHttp(binary_data=False), id="json"),
+]
+if importlib.util.find_spec("grpc"):
+    from support.v2.tritonclient_grpc import OverGrpc
+
+    unproxied = pytest.mark.not_behind("nginx", reason="it takes HTTP/1.1 alone")
+    KINDS.append(pytest.param(OverGrpc(), id="grpc", marks=unproxied))
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> OverHttp:
+    made: OverHttp = request.param
+    return made
+
+
+@pytest.fixture
+def client(kind: OverHttp, service: Service) -> Iterator[Any]:
+    """The blocking client."""
+    with kind.blocking(f"127.0.0.1:{service.port}") as made:
+        yield made
+
+
+@pytest.fixture(params=["blocking", "asyncio"])
+def ask(request: pytest.FixtureRequest, kind: OverHttp, service: Service, client: Any) -> Ask:
+    """Either client: they share no implementation."""
+
+    async def connected(call: Act) -> Any:
+        async with kind.asynchronous(f"127.0.0.1:{service.port}") as made:
+            return await call(made)
+
+    def ask(call: Act) -> Any:
+        if request.param == "blocking":
+            return call(client)
+        try:
+            return asyncio.run(connected(call))
+        finally:
+            # Over HTTP it asks after health and drops the answers unread; they would complain
+            # elsewhere.
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ResourceWarning)
+                gc.collect()
+
+    return ask
+
+
 #: Those whose elements travel as UINT8.
 FP8 = [name for name, row in BY_NAME.items() if row.oip is None]
 
@@ -192,3 +253,62 @@ def test_errors(ask: Ask, kind: OverHttp, act: Act, status: int, says: str) -> N
     with pytest.raises(InferenceServerException, match=says) as caught:
         ask(act)
     assert kind.status(caught.value) == status
+
+
+def placed(kind: OverHttp, count: int, region: str, to: str, offset: int = 0) -> dict[str, Any]:
+    """The arguments of an inference of floats from one region to another."""
+    tensor, wish = kind.tensor("X", [count], "FP32"), kind.wish()
+    tensor.set_shared_memory(region, 4 * count)
+    wish.set_shared_memory(to, 4 * count, offset)
+    return {"inputs": [tensor], "outputs": [wish]}
+
+
+def test_system_shared_memory(kind: OverHttp) -> None:
+    x = np.linspace(-5, 5, 1000, dtype="<f4")
+    key = "/" + PREFIX + "tritonclient"
+    handle = client_memory.create_shared_memory_region("in", key, 2 * x.nbytes)
+    options = ("--workers", "2", "--shared-memory-prefix", PREFIX)
+    try:
+        client_memory.set_shared_memory_region(handle, [x])
+        with Service(*options) as service, kind.blocking(f"127.0.0.1:{service.port}") as client:
+            client.register_system_shared_memory("in", key, x.nbytes)
+            client.register_system_shared_memory("out", key, x.nbytes, offset=x.nbytes)
+            with pytest.raises(InferenceServerException, match="already"):
+                client.register_system_shared_memory("in", key, x.nbytes)
+            for _ in range(TRIES):
+                result = client.infer("round", **placed(kind, x.size, "in", "out"))
+            (output,) = kind.plain(result.get_response())["outputs"]
+            assert output["parameters"]["shared_memory_region"] == "out"
+            y = client_memory.get_contents_as_numpy(handle, np.float32, [x.size], x.nbytes)
+            np.testing.assert_array_equal(y, np.rint(x))
+            told = kind.plain(client.get_system_shared_memory_status())
+            assert {region["name"] for region in told} == {"in", "out"}
+            (region,) = kind.plain(client.get_system_shared_memory_status("in"))
+            assert region["key"] == key
+            client.unregister_system_shared_memory("in")
+            client.unregister_system_shared_memory()
+            assert kind.plain(client.get_system_shared_memory_status()) == []
+            del y
+    finally:
+        client_memory.destroy_shared_memory_region(handle)
+
+
+@pytest.mark.skipif(compiler() is None, reason=NO_COMPILER)
+def test_cuda_shared_memory(kind: OverHttp) -> None:
+    """Its helper for allocations needs a device; what goes over the wire does not."""
+    options = ("--backend", "auto", "--cuda-shared-memory", "true")
+    with (
+        segment(4096) as owned,
+        DeviceService(*options) as service,
+        kind.blocking(f"127.0.0.1:{service.port}") as client,
+    ):
+        raw = base64.b64encode(owned.key.encode().ljust(64, b"\0"))
+        client.register_cuda_shared_memory("t", raw, 0, 4096)
+        assert kind.plain(client.get_cuda_shared_memory_status()) == [
+            {"name": "t", "device_id": 0, "byte_size": 4096}
+        ]
+        owned.memory[:40] = X.view(np.uint8)
+        client.infer("round", **placed(kind, 10, "t", "t", 128))
+        assert owned.memory[128:168].tobytes() == EVEN.tobytes()
+        client.unregister_cuda_shared_memory("t")
+        assert kind.plain(client.get_cuda_shared_memory_status()) == []
