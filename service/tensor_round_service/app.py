@@ -25,8 +25,7 @@ from .engine.memory import Memory
 from .engine.readiness import ProcessLifecycle, Readiness
 from .features import Feature, Site, load
 from .gate import Gate
-from .metrics.counts import CONNECTIONS, IN_FLIGHT, MEMORY, Gauges
-from .metrics.recorder import Metrics
+from .metrics.counts import CONNECTIONS, IN_FLIGHT, MEMORY, Gauges, Metrics
 from .openapi.document import describe
 from .refusals import Refusals, add_refusal_handlers
 from .routes.round import round_row
@@ -58,6 +57,7 @@ class Application(FastAPI):
 
     dispatcher: Dispatcher
     gate: Gate
+    site: Site
     features: list[Feature]
     #: Its routes.
     table: Table
@@ -114,19 +114,20 @@ def create_app(
     rows.append(service_row(rows, [f.home for f in features if f.home]))
     metrics = _metrics(site, rows, features)
     is_elsewhere = settings.metrics_port is not None
-    rows.append(moved_metrics_row() if is_elsewhere else metrics_row(metrics))
+    shown_metrics = metrics_row(metrics, serving.backend.name)
+    rows.append(moved_metrics_row() if is_elsewhere else shown_metrics)
     table = Table(rows)
     close = serving.close if engine is None else None
     tasks = [serving.release_idle_memory, metrics.share]
     app = _application(partial(_running, messages, tasks, close))
-    app.features, app.table = features, table
+    app.site, app.features, app.table = site, features, table
     app.keys = None if settings.api_keys_file is None else KeyRing(settings.api_keys_file)
     open_paths = table.open_paths.union(*(feature.open_paths for feature in features))
     authenticator = None if app.keys is None else Authenticator(app.keys, open_paths)
     check_host = host_check(settings)
     app.gate = Gate(check_host, authenticator, metrics, logs_access=settings.access_log)
     for path, tensor_route in table.tensor_routes.items():
-        tensor_route.path, tensor_route.observer = path, app.gate.observer
+        tensor_route.path, tensor_route.observer = path, metrics
     refusals = Refusals({f.folder: f.error_form for f in features if f.error_form})
     cors = Cors.of(settings, [name for feature in features for name in feature.fields])
     table.add_to(app)
@@ -135,7 +136,7 @@ def create_app(
     app.dispatcher = Dispatcher(
         app.framework, table, serving.memory, app.gate, refusals, cors, changing
     )
-    app.metrics_dispatcher = _metrics_dispatcher(metrics, serving.memory, check_host)
+    app.metrics_dispatcher = _metrics_dispatcher(shown_metrics, serving.memory, check_host)
     descriptions = [(f.folder, f.description) for f in features if f.description]
     describe(app, table, descriptions, has_keys=app.keys is not None)
     return app
@@ -154,7 +155,6 @@ def _engine(settings: Settings, log: Callable[[str], None]) -> Engine:
 def _metrics(site: Site, rows: list[Row], features: list[Feature]) -> Metrics:
     counted = (feature.counted_paths for feature in features)
     return Metrics(
-        {"version": version(NAME), "backend": site.engine.backend.name},
         Table(rows).counted_paths.union({METRICS_PATH}, *counted),
         [feature.folder for feature in features if feature.folder],
         partial(_gauges, site.engine, site.lifecycle),
@@ -208,12 +208,10 @@ async def _running(
             close()
 
 
-def _metrics_dispatcher(
-    metrics: Metrics, memory: Memory, check_host: HostCheck | None
-) -> Dispatcher:
+def _metrics_dispatcher(row: Row, memory: Memory, check_host: HostCheck | None) -> Dispatcher:
     """The route of the metrics and nothing else; its answers are reserved in ``memory``."""
     app = FastAPI(openapi_url=None, **_OPTIONS)
-    table, refusals = Table([metrics_row(metrics)]), Refusals({})
+    table, refusals = Table([row]), Refusals({})
     table.add_to(app)
     add_refusal_handlers(app, refusals)
     return Dispatcher(app, table, memory, Gate(check_host), refusals)

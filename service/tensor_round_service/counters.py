@@ -63,22 +63,19 @@ class Counters:
                 why = os.strerror(error.errno or 0)
                 logger.warning("%s: %s; this worker counts alone", name, why)
         self._memory = memoryview(mapped)
-        self._rows, self._used = _rows(self._memory)
+        #: The rows of this process.
+        self.rows, self._used = _rows(self._memory)
 
     def row(self, key: Key, count: int, code: Code = "q") -> memoryview[Any]:
         """The row of this key, zeros at first."""
-        row = self._rows.get(key)
+        row = self.rows.get(key)
         if row is None:
-            row = self._rows[key] = self._append(key, count, code)
+            row = self.rows[key] = self._append(key, count, code)
         return row
-
-    def own_keys(self) -> list[Key]:
-        """The keys of all rows of this process."""
-        return [*self._rows]
 
     def workers(self) -> Iterator[Worker]:
         """The rows of all workers, this one's first."""
-        yield Worker({key: row.tolist() for key, row in self._rows.items()}, is_alive=True)
+        yield Worker({key: row.tolist() for key, row in self.rows.items()}, is_alive=True)
         for path in () if self._folder is None else sorted(self._folder.glob(f"{self._name}-*")):
             if path != self._path:
                 yield _read(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
+from dataclasses import dataclass
 from http import HTTPMethod
 from time import perf_counter
 
@@ -42,32 +43,26 @@ from .routes.table import Table
 _METHODS: frozenset[str] = frozenset(HTTPMethod)
 
 
+@dataclass(eq=False)
 class Dispatcher:
     """The request handler of :mod:`.http1`: tensor routes, and FastAPI for all other paths."""
 
-    def __init__(
-        self,
-        framework: AsgiApplication,
-        table: Table,
-        memory: Memory,
-        gate: Gate,
-        refusals: Refusals,
-        cors: Cors | None = None,
-        changing: Iterable[str] = (),
-    ) -> None:
-        self._framework = framework
-        self._tensor_routes = table.tensor_routes
-        self._folders = table.folders
-        self._memory = memory
-        self._gate = gate
-        self._refusals = refusals
-        self._cors = cors
-        #: Folders whose requests change something, which pages of other origins may not.
-        self._changing = tuple(f"{folder}/" for folder in changing)
-        self.logs_access = gate.logs_access
-        self._listed_origins = cors.origins if cors else frozenset()
+    framework: AsgiApplication
+    table: Table
+    memory: Memory
+    gate: Gate
+    refusals: Refusals
+    cors: Cors | None = None
+    #: Folders whose requests change something, which pages of other origins may not.
+    changing: Iterable[str] = ()
+
+    def __post_init__(self) -> None:
+        self._tensor_routes = self.table.tensor_routes
+        self._changing = tuple(f"{folder}/" for folder in self.changing)
+        self.logs_access = self.gate.logs_access
+        self._listed_origins = self.cors.origins if self.cors else frozenset()
         self._preallocated = {
-            key: _serialized(response) for key, response in refusals.preallocated().items()
+            key: _serialized(response) for key, response in self.refusals.preallocated().items()
         }
 
     async def respond(self, request: Request) -> Response:
@@ -76,13 +71,13 @@ class Dispatcher:
         request_id = request_id_field(head)
         if head.path.endswith("/") and head.method in SAFE_METHODS:
             self._strip_trailing_slash(head)
-        span = None if self._gate.begin_span is None else self._begin_span(request)
+        span = None if self.gate.begin_span is None else self._begin_span(request)
         route = self._tensor_routes.get(head.path) if head.method == "POST" else None
         try:
             preflight = None
-            if head.method == "OPTIONS" and self._cors is not None and head.fault is None:
-                preflight = self._cors.preflight(head)
-            self._gate.check(head, is_preflight=preflight is not None)
+            if head.method == "OPTIONS" and self.cors is not None and head.fault is None:
+                preflight = self.cors.preflight(head)
+            self.gate.check(head, is_preflight=preflight is not None)
             if preflight is not None:
                 response = preflight
             elif route is not None:
@@ -90,8 +85,8 @@ class Dispatcher:
             else:
                 if head.path.startswith(self._changing):
                     check_origin(head, self._listed_origins)
-                job = Job(self._memory, request)
-                response = await respond_by_asgi(self._framework, request, job, CREDENTIALS)
+                job = Job(self.memory, request)
+                response = await respond_by_asgi(self.framework, request, job, CREDENTIALS)
         except BaseException as error:
             is_gone = isinstance(error, (ClientDisconnected, MalformedRequest))
             # Every other error becomes a response, unless the drain timeout has passed.
@@ -99,7 +94,7 @@ class Dispatcher:
                 if span is not None:
                     span.end({}, type(error).__qualname__)
                 raise
-            response = self._refusals.response_to(
+            response = self.refusals.response_to(
                 *(head.path, error, traceparent_of(head), request_id[1].decode())
             )
         if route is None and all(name != CACHE_CONTROL for name, _ in response.headers):
@@ -107,8 +102,8 @@ class Dispatcher:
             # (RFC 9111, section 3).
             response.headers.append(NO_STORE)
         response.headers.append(request_id)
-        if self._cors is not None:
-            response.headers += self._cors.fields(head)
+        if self.cors is not None:
+            response.headers += self.cors.fields(head)
         if route is None or response.owner is None:
             self._count(head.path, response, request.received)
         if span is not None:
@@ -117,7 +112,7 @@ class Dispatcher:
 
     def _strip_trailing_slash(self, head: RequestHead) -> None:
         """Remove a trailing slash, except from the paths of routes that end in one."""
-        if head.path not in self._folders and not head.path.endswith("//"):
+        if head.path not in self.table.folders and not head.path.endswith("//"):
             head.path = head.path[:-1]
 
     def refuse(self, path: str, error: Exception, request: Request | None = None) -> Response:
@@ -126,15 +121,15 @@ class Dispatcher:
         ``request`` is None if its head could not be parsed.
         """
         head, received = (None, 0) if request is None else (request.head, request.received)
-        response = self._refusals.response_to(path, error, traceparent_of(head))
+        response = self.refusals.response_to(path, error, traceparent_of(head))
         self._count(path, response, received)
-        if self._cors is not None:
-            response.headers += self._cors.fields(head)
+        if self.cors is not None:
+            response.headers += self.cors.fields(head)
         return response
 
     def preallocated_response(self, path: str, error: Exception) -> tuple[Response, bytes]:
         """Return a response that needs no memory, for an error on that path, and its bytes."""
-        form = self._refusals.form_of(path)
+        form = self.refusals.form_of(path)
         found = self._preallocated.get((form, refusal_for(error).code))
         found = found or self._preallocated[form, FAILED.code]
         with contextlib.suppress(MemoryError):
@@ -144,11 +139,11 @@ class Dispatcher:
     def _count(self, path: str, response: Response, received: int = 0) -> None:
         """Count a response without a job."""
         sent = sum(map(len, response.parts))
-        self._gate.count(path, (str(response.status), response.code), received, sent)
+        self.gate.count(path, (str(response.status), response.code), received, sent)
 
     def abandoned(self, path: str, received: int) -> None:
         """Count a request whose caller has left before its response."""
-        self._gate.count(path, ABANDONED, received, 0)
+        self.gate.count(path, ABANDONED, received, 0)
 
     def log(self, exchange: Exchange) -> None:
         """Log an exchange that is over."""
@@ -160,7 +155,7 @@ class Dispatcher:
             if head is None or head.method != "HEAD":
                 sent = sum(map(len, response.parts))
         with contextlib.suppress(MemoryError):
-            self._gate.log(
+            self.gate.log(
                 head,
                 exchange.path,
                 outcome,
@@ -173,8 +168,8 @@ class Dispatcher:
 
     def _begin_span(self, request: Request) -> Span:
         """Begin a span by OpenTelemetry's conventions for HTTP; it has no query and no key."""
-        assert self._gate.begin_span is not None
-        head, route = request.head, self._gate.route_of(request.head.path)
+        assert self.gate.begin_span is not None
+        head, route = request.head, self.gate.route_of(request.head.path)
         method = head.method if head.method in _METHODS else "_OTHER"
         attributes: dict[str, str | int] = {
             "http.request.method": method,
@@ -187,7 +182,7 @@ class Dispatcher:
         if request.client is not None:
             attributes["client.address"] = request.client[0]
         name = method if route == "other" else f"{method} {route}"
-        return self._gate.begin_span(head, name, attributes)
+        return self.gate.begin_span(head, name, attributes)
 
     async def serve_asgi(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to a request of another ASGI server."""

@@ -11,7 +11,7 @@ from .auth.api_keys import Authenticator
 from .auth.origins import HostCheck
 from .engine.job import Observer
 from .http1.head import Head, traceparent_of
-from .metrics.recorder import Metrics
+from .metrics.counts import Metrics
 
 _ACCESS = logging.getLogger("tensor_round_service.access_log")
 
@@ -44,7 +44,7 @@ class Gate:
     check_host: HostCheck | None = None
     #: None if every caller is allowed.
     authenticator: Authenticator | None = None
-    #: None if nothing is counted.
+    #: Observes jobs, too. None if nothing is counted.
     metrics: Metrics | None = None
     logs_access: bool = False
     #: Begins the span of a request with these name and attributes; None without traces.
@@ -58,11 +58,6 @@ class Gate:
             self.check_host(head.authority)
         if self.authenticator is not None and not is_preflight:
             self.authenticator.check(head)
-
-    @property
-    def observer(self) -> Observer | None:
-        """The observer of jobs, which counts them."""
-        return None if self.metrics is None else self.metrics.counts
 
     def route_of(self, path: str) -> str:
         """The route of a path, out of a few."""

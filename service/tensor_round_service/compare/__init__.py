@@ -33,7 +33,7 @@ _ON_A_THREAD = INLINE_BYTES + 1
 
 def feature(site: Site) -> Feature:
     """The route of ``/compare``."""
-    route = _Compare(site.engine, site.settings.max_tensor_bytes).route()
+    route = _Compare(site.engine, site.settings.max_tensor_bytes)
     row = Row("/compare", route, method="POST", link="compare", operation=_operation)
     return Feature(
         rows=[row],

@@ -233,16 +233,12 @@ def preferred_coding(accept_encoding: str, codings: Sequence[str]) -> str:
     ``identity``: a response in a coding that was not asked for is better than none.
     """
     best, best_weight = IDENTITY, 0.0
-    for coding, weight in _weights(accept_encoding):
+    for member in accept_encoding.split(","):
+        coding, *parameters = (part.strip(" \t").lower() for part in member.split(";"))
+        coding, weight = coding.removeprefix("x-"), _weight(parameters)
         if coding in (IDENTITY, *codings) and weight > best_weight:
             best, best_weight = coding, weight
     return best
-
-
-def _weights(accept_encoding: str) -> Iterator[tuple[str, float]]:
-    for member in accept_encoding.split(","):
-        coding, *parameters = (part.strip(" \t").lower() for part in member.split(";"))
-        yield coding.removeprefix("x-"), _weight(parameters)
 
 
 def _weight(parameters: Sequence[str]) -> float:

@@ -38,21 +38,12 @@ class Memory:
         self.limit_bytes = limit_bytes
         #: Limit of one large request.
         self.max_request_bytes = largest_request(limit_bytes)
-        self._in_use = 0
-        #: Pooled buffers, oldest first, each with the time of its release.
+        #: Reserved bytes.
+        self.in_use = 0
+        #: Pooled buffers, oldest first, each with the time of its release, and their bytes.
         self._pool: list[tuple[float, Bytes]] = []
-        self._pooled = 0
+        self.pooled_bytes = 0
         self._lock = threading.Lock()
-
-    @property
-    def in_use(self) -> int:
-        """Reserved bytes."""
-        return self._in_use
-
-    @property
-    def pooled_bytes(self) -> int:
-        """Bytes of the buffers in the pool."""
-        return self._pooled
 
     def reserve(self, nbytes: int, *, of: int, pending: int = 0) -> None:
         """Reserve ``nbytes`` for a request that needs ``of`` bytes in total.
@@ -70,9 +61,9 @@ class Memory:
                 got_bytes=of,
             )
         with self._lock:
-            if self._in_use + nbytes + pending > limit:
+            if self.in_use + nbytes + pending > limit:
                 raise Overloaded("the memory budget has no room for this tensor now", retry_after=1)
-            self._in_use += nbytes
+            self.in_use += nbytes
 
     def allocate(self, nbytes: int) -> Bytes:
         """A large buffer of at least ``nbytes`` bytes from the pool, or a new one of ``nbytes``."""
@@ -92,11 +83,11 @@ class Memory:
     def release(self, nbytes: int, buffers: Sequence[Bytes]) -> None:
         """Return reserved bytes to the budget and unused buffers to the pool."""
         with self._lock:
-            self._in_use -= nbytes
+            self.in_use -= nbytes
             for buffer in buffers:
                 if buffer.size >= MIN_POOLED_BYTES:
                     self._pool.append((time.monotonic(), buffer))
-                    self._pooled += buffer.size
+                    self.pooled_bytes += buffer.size
             if self._pool:
                 self._shrink_pool()
 
@@ -108,12 +99,12 @@ class Memory:
 
     def _shrink_pool(self) -> None:
         """Free the oldest buffers until pool and requests together are within the budget."""
-        while self._pool and self._pooled + self._in_use > self.limit_bytes:
+        while self._pool and self.pooled_bytes + self.in_use > self.limit_bytes:
             self._remove(0)
 
     def _remove(self, position: int) -> Bytes:
         _, buffer = self._pool.pop(position)
-        self._pooled -= buffer.size
+        self.pooled_bytes -= buffer.size
         return buffer
 
 

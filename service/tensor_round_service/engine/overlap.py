@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 
 from tensor_round.contract.call import RoundCall
@@ -26,29 +27,21 @@ MIN_BYTES = 16 << 20
 PIECE_BYTES = 512 << 10
 
 
+@dataclass(eq=False, slots=True)
 class Overlap:
-    """The state of one request's overlap.
+    """The state of one request's overlap."""
 
-    ``other_bytes`` returns the bytes that all other requests have reserved.
-    """
-
-    def __init__(
-        self,
-        backend: Backend,
-        call: RoundCall,
-        source: Bytes,
-        other_bytes: Callable[[], int],
-    ) -> None:
-        self._backend = backend
-        self._source = source
-        self._other_bytes = other_bytes
-        self._dtype, self._rounding = call.input.dtype, call.rounding
-        self._piece = flat_call(self._dtype, self._rounding, PIECE_BYTES)
-        self._failure: Exception | None = None
-        #: Bytes rounded so far, from the start.
-        self.done = 0
-        #: Time spent on rounding so far.
-        self.seconds = 0.0
+    backend: Backend
+    call: RoundCall
+    source: Bytes
+    #: Returns the bytes that all other requests have reserved.
+    other_bytes: Callable[[], int]
+    #: What a piece has raised.
+    failure: Exception | None = None
+    #: Bytes rounded so far, from the start.
+    done: int = 0
+    #: Time spent on rounding so far.
+    seconds: float = 0.0
 
     def progress(self, missing: int) -> None:
         """Round the next piece if it is received; the last ``missing`` bytes are not.
@@ -57,24 +50,27 @@ class Overlap:
         time.
         """
         end = self.done + PIECE_BYTES
-        is_received = end + missing <= self._source.size
-        if self._failure or not is_received or self._other_bytes() > SMALL_BYTES:
+        is_received = end + missing <= self.source.size
+        if self.failure or not is_received or self.other_bytes() > SMALL_BYTES:
             return
         began = time.perf_counter()
-        piece = self._source[self.done : end]
+        piece = self.source[self.done : end]
         try:
-            self._backend.round(self._piece, piece, piece)
+            self.backend.round(self._flat(piece), piece, piece)
         except Exception as error:  # rest() raises it: the reader of the socket cannot handle it
-            self._failure = error
+            self.failure = error
         self.done = end
         self.seconds += time.perf_counter() - began
 
     def rest(self) -> tuple[RoundCall, Bytes]:
         """The call and memory of the rest; raises the exception that a piece has raised."""
-        if self._failure is not None:
-            raise self._failure
-        left = self._source[self.done :]
-        return flat_call(self._dtype, self._rounding, left.size), left
+        if self.failure is not None:
+            raise self.failure
+        left = self.source[self.done :]
+        return self._flat(left), left
+
+    def _flat(self, part: Bytes) -> RoundCall:
+        return flat_call(self.call.input.dtype, self.call.rounding, part.size)
 
 
 def is_worthwhile(backend: Backend, call: RoundCall) -> bool:

@@ -70,11 +70,10 @@ class Call:
     ) -> None:
         self.stream = stream
         self.gate = gate
-        observer = gate.observer
-        if span is not None and observer is not None:
-            observer = span.observing(observer)
         #: Observes the jobs of its inferences.
-        self.observer: Observer | None = observer
+        self.observer: Observer | None = gate.metrics
+        if span is not None and gate.metrics is not None:
+            self.observer = span.observing(gate.metrics)
         #: The header block of the response.
         self._opening: bytes | None = opening
         #: Bytes of messages sent, prefixes included.

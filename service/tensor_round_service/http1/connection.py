@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
@@ -339,25 +340,20 @@ class Connection(ConnectionLifecycle):
         return response
 
 
+@dataclass(eq=False)
 class HTTPProtocol:
     """A value for uvicorn's option ``http``: it makes the protocol of each connection."""
 
-    def __init__(
-        self,
-        handler: RequestHandler,
-        limits: ConnectionLimits,
-        successor: Successor | None = None,
-    ) -> None:
-        self._handler = handler
-        self._limits = limits
-        self._successor = successor
-        #: Made with the first connection, as it needs the event loop.
-        self._server: ServerContext | None = None
+    handler: RequestHandler
+    limits: ConnectionLimits
+    successor: Successor | None = None
+    #: Made with the first connection, as it needs the event loop.
+    _server: ServerContext | None = field(default=None, init=False)
 
     def __call__(self, *, server_state: ServerState, **_others: Any) -> Connection:
         """A protocol; uvicorn passes it to the event loop."""
         if self._server is None:
-            self._server = ServerContext(self._handler, self._limits, server_state, self._successor)
+            self._server = ServerContext(self.handler, self.limits, server_state, self.successor)
         return Connection(self._server)
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 from weakref import WeakSet
 
@@ -105,31 +105,25 @@ class Successor(Protocol):
         """Serve the transport from now on; ``received`` are its first bytes."""
 
 
+@dataclass(eq=False, slots=True)
 class ServerContext:
     """The objects that all connections of a server share."""
 
-    __slots__ = (
-        *("common_lines", "default_headers", "handler", "limits", "loop", "opening", "state"),
-        *("successor",),
-    )
+    handler: RequestHandler
+    limits: ConnectionLimits
+    state: ServerState
+    #: Takes over connections that speak another protocol; None if nothing does.
+    successor: Successor | None = None
+    #: Connections that are accepted, but not in the record yet. The failure of a TLS handshake is
+    #: not reported, so its connection is in here until it is collected.
+    opening: WeakSet[Any] = field(default_factory=WeakSet, init=False)
+    #: Kept, because get_running_loop() makes a system call.
+    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop, init=False)
+    default_headers: list[Header] = field(init=False)
+    #: The default headers, serialized.
+    common_lines: bytes = field(init=False)
 
-    def __init__(
-        self,
-        handler: RequestHandler,
-        limits: ConnectionLimits,
-        state: ServerState,
-        successor: Successor | None = None,
-    ) -> None:
-        self.handler = handler
-        self.limits = limits
-        self.state = state
-        #: Takes over connections that speak another protocol; None if nothing does.
-        self.successor = successor
-        #: Connections that are accepted, but not in the record yet. The failure of a TLS handshake
-        #: is not reported, so its connection is in here until it is collected.
-        self.opening: WeakSet[Any] = WeakSet()
-        # get_running_loop() makes a system call.
-        self.loop = asyncio.get_running_loop()
+    def __post_init__(self) -> None:
         self.render()
 
     def render(self) -> None:
@@ -144,17 +138,18 @@ class Deadline:
     ``expired`` is called when the deadline passes; it may set the next deadline.
     """
 
-    __slots__ = ("_due", "_expired", "_loop", "_timer")
+    __slots__ = ("_expired", "_loop", "_timer", "due")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, expired: Callable[[], None]) -> None:
         self._loop = loop
         self._expired = expired
         self._timer: asyncio.TimerHandle | None = None
-        self._due: float | None = None
+        #: When it expires, in the event loop's time; infinity without a deadline.
+        self.due = math.inf
 
     def set(self, seconds: float) -> None:
         """Expire in ``seconds``, in place of an earlier deadline."""
-        due = self._due = self._loop.time() + seconds
+        due = self.due = self._loop.time() + seconds
         timer = self._timer
         if timer is not None:
             if timer.when() <= due:
@@ -162,30 +157,25 @@ class Deadline:
             timer.cancel()
         self._timer = self._loop.call_at(due, self._fire)
 
-    @property
-    def due(self) -> float:
-        """When it expires, in the event loop's time; infinity without a deadline."""
-        return math.inf if self._due is None else self._due
-
     def clear(self) -> None:
         """Remove the deadline."""
-        self._due = None
+        self.due = math.inf
 
     def close(self) -> None:
         """Remove the deadline for good, and drop the reference to the callback."""
-        self._due = None
+        self.due = math.inf
         self._expired = _do_nothing
         if self._timer is not None:
             self._timer.cancel()
 
     def _fire(self) -> None:
-        self._timer, due = None, self._due
-        if due is None:
+        self._timer, due = None, self.due
+        if due == math.inf:
             return
         if due > self._loop.time():
             self._timer = self._loop.call_at(due, self._fire)
         else:
-            self._due = None
+            self.due = math.inf
             self._expired()
 
 

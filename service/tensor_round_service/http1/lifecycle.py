@@ -95,11 +95,6 @@ class ConnectionLifecycle(asyncio.BufferedProtocol):
         """Note that the write buffer is empty."""
         self._writer.resume()
 
-    @property
-    def due(self) -> float:
-        """When the limit of its state is reached, in the event loop's time."""
-        return self._deadline.due
-
     def shutdown(self) -> None:
         """Accept no further request and finish the current one.
 

@@ -1,21 +1,25 @@
-"""Counters of one worker: requests, bytes, and seconds by phase; its present state; sums of both.
+"""Metrics of this worker: requests, bytes, and seconds by phase; its present state; sums of both.
+
+Each worker counts in memory that the others read and that outlives it (:mod:`..counters`). It
+states its gauges there every second, so a scrape may be a second behind for the other workers.
 
 A request costs a few look-ups and additions. Nothing takes a lock: only the event loop counts.
 """
 
 from __future__ import annotations
 
+import asyncio
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from time import perf_counter
 
 from ..counters import Counters, Key
 from ..engine.job import PHASES, Job
-
-#: Labels of a request: route, dialect, dtype, backend, status, code. Each has few values.
-Labels = tuple[str, str, str, str, str, str]
 
 #: Upper bounds of the buckets of a histogram, in seconds; what is above all has one more.
 BUCKETS = (
@@ -33,7 +37,8 @@ _CLASS_OF_BITS = tuple(
 
 #: Numbers of a phase: the count of each bucket, then the sum in seconds.
 PHASE_NUMBERS = len(BUCKETS) + 2
-#: The first parts of the keys of rows. Of requests (then their labels): how many, and the bytes of
+#: The first parts of the keys of rows. Of requests (then their labels, each of which has few
+#: values: route, dialect, dtype, backend, status, code): how many, and the bytes of
 #: their bodies and of the responses' bodies. Of a size class: the numbers of each phase.
 REQUESTS, SIZE_CLASS = "requests", "size class"
 #: The row of a worker: how many have counted in it, and whether the last one serves.
@@ -43,50 +48,56 @@ EVENT, DROPPED = "device event", "dropped log lines"
 #: Gauges: bytes in flight, their limit, and whether the worker is ready; the number of connections
 #: in a state; used and total bytes of a device.
 IN_FLIGHT, CONNECTIONS, MEMORY = "bytes in flight", "connections", "device memory"
+#: What workers have counted.
+Rows = Mapping[Key, Sequence[float]]
 #: The state of one worker.
 Gauges = Mapping[Key, Sequence[int]]
+#: Seconds between two statements of the gauges.
+INTERVAL = 1.0
 
 
-class Counts:
-    """Counts requests in the counters of this process."""
+@dataclass(eq=False)
+class Metrics:
+    """Counts requests in the counters of this process; observes jobs."""
 
-    def __init__(self, counters: Counters) -> None:
-        self._counters = counters
+    #: The paths that are counted by their own names, and the folders whose paths are counted
+    #: together: labels have few values, whatever is asked for.
+    routes: AbstractSet[str]
+    folders: Sequence[str]
+    gauges: Callable[[], Awaitable[Gauges]]
+    #: How many workers there should be.
+    workers: int
+    #: The backend's.
+    device_events: Counter[tuple[str, str]]
+    #: How many lines of the log were dropped.
+    dropped_lines: Callable[[], int]
+    #: Shared by the workers; None for a single one.
+    folder: Path | None
+
+    def __post_init__(self) -> None:
+        counters = self._counters = Counters(self.folder, "metrics")
         #: The row of a request's labels.
-        self.requests = cache(lambda labels: counters.row((REQUESTS, *labels), 3))
+        self._requests = cache(lambda labels: counters.row((REQUESTS, *labels), 3))
         #: The numbers of each phase, by size class.
-        self.phases = cache(self._phases)
+        self._phases = cache(self._numbers_of_phases)
         #: What was counted of others' counters.
         self._counted: Counter[Key] = Counter()
+        self._serves = False
+        counters.row(WORKER, 2)[1] = 0  # the row may be a predecessor's
 
-    def _phases(self, size: str) -> list[memoryview[float]]:
+    def _numbers_of_phases(self, size: str) -> list[memoryview[float]]:
         row = self._counters.row((SIZE_CLASS, size), PHASE_NUMBERS * len(PHASES), "d")
         return [row[at : at + PHASE_NUMBERS] for at in range(0, len(row), PHASE_NUMBERS)]
 
-    def follow(self, device_events: Mapping[tuple[str, str], int], dropped_lines: int) -> None:
-        """Count what others have counted since the last call: events of devices, lines dropped."""
-        totals: dict[Key, int] = {
-            (EVENT, *key): count for key, count in list(device_events.items())
-        }
-        totals[DROPPED,] = dropped_lines
-        for key, total in totals.items():
-            self._counters.row(key, 1)[0] += total - self._counted[key]
-            self._counted[key] = total
+    def route_of(self, path: str) -> str:
+        """The label of a path, out of a few: that of a route or of a folder, or ``other``."""
+        if path in self.routes:
+            return path
+        return next((name for name in self.folders if f"{path}/".startswith(f"{name}/")), "other")
 
-    def state(self, gauges: Gauges) -> None:
-        """Let the other workers know the present state of this one; what is gone becomes zero."""
-        for key in self._counters.own_keys():
-            if key[0] in (CONNECTIONS, MEMORY) and key not in gauges:
-                row = self._counters.row(key, 0)
-                row[:] = memoryview(bytes(row.nbytes)).cast("q")
-        for key, numbers in gauges.items():
-            row = self._counters.row(key, len(numbers))
-            for position, number in enumerate(numbers):
-                row[position] = number
-
-    def request(self, labels: Labels, received: int, sent: int) -> None:
-        """Count a request, and the bytes of its body and of the response's."""
-        row = self.requests(labels)
+    def responded(self, path: str, outcome: tuple[str, str], received: int, sent: int) -> None:
+        """Count a request without a job: its status and code, and the bytes of both bodies."""
+        row = self._requests((self.route_of(path), "", "", "", *outcome))
         row[0] += 1
         row[1] += received
         row[2] += sent
@@ -100,11 +111,11 @@ class Counts:
             return
         route, received, sent = job.traffic
         dialect, dtype = job.labels
-        row = self.requests((route, dialect, dtype, job.executed_by, "200", ""))
+        row = self._requests((route, dialect, dtype, job.executed_by, "200", ""))
         row[0] += 1
         row[1] += received
         row[2] += sent
-        receiving, queueing, executing, sending = self.phases(
+        receiving, queueing, executing, sending = self._phases(
             _CLASS_OF_BITS[(sent - 1).bit_length()]
         )
         seconds = job.receive_seconds
@@ -120,8 +131,57 @@ class Counts:
         sending[bisect_left(BUCKETS, seconds)] += 1
         sending[-1] += seconds
 
+    async def of_all_workers(self) -> tuple[Rows, list[Rows], int]:
+        """The sums over all workers, the rows of those that serve, and how many there should be."""
+        await self._state()
+        totals: dict[Key, Sequence[float]] = {}
+        live = []
+        for worker in self._counters.workers():
+            add(totals, worker.rows)
+            if worker.is_alive and worker.rows.get(WORKER, (0, 0))[1]:
+                live.append(worker.rows)
+        return totals, live, self.workers
 
-def add(totals: dict[Key, Sequence[float]], rows: Mapping[Key, Sequence[float]]) -> None:
+    async def share(self) -> None:
+        """Let the other workers know the present state periodically, until cancelled."""
+        try:
+            while True:
+                await self._state()
+                await asyncio.sleep(INTERVAL)
+        finally:
+            self._follow()
+            self._counters.row(WORKER, 2)[1] = 0
+
+    async def _state(self) -> None:
+        """State the gauges; what is gone becomes zero."""
+        gauges = await self.gauges()
+        for key in [*self._counters.rows]:
+            if key[0] in (CONNECTIONS, MEMORY) and key not in gauges:
+                row = self._counters.row(key, 0)
+                row[:] = memoryview(bytes(row.nbytes)).cast("q")
+        for key, numbers in gauges.items():
+            row = self._counters.row(key, len(numbers))
+            for position, number in enumerate(numbers):
+                row[position] = number
+        self._follow()
+        row = self._counters.row(WORKER, 2)
+        if not self._serves:
+            self._serves = True
+            row[0] += 1
+        row[1] = 1
+
+    def _follow(self) -> None:
+        """Count what others have counted since the last call: events of devices, lines dropped."""
+        totals: dict[Key, int] = {
+            (EVENT, *key): count for key, count in list(self.device_events.items())
+        }
+        totals[DROPPED,] = self.dropped_lines()
+        for key, total in totals.items():
+            self._counters.row(key, 1)[0] += total - self._counted[key]
+            self._counted[key] = total
+
+
+def add(totals: dict[Key, Sequence[float]], rows: Rows) -> None:
     """Add the rows of a worker to the sums over several."""
     for key, numbers in rows.items():
         before = totals.get(key)

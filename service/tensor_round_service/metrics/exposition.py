@@ -32,11 +32,12 @@ from .counts import (
     REQUESTS,
     SIZE_CLASS,
     WORKER,
+    Rows,
     add,
 )
 
 PREFIX = "tensor_round"
-#: Labels and help of each counter. Those of a request have the order of :data:`.counts.Labels`.
+#: Labels and help of each counter. Those of a request have the order of the keys of rows.
 _COUNTERS: dict[str, tuple[Key, str]] = {
     "requests": (
         ("route", "dialect", "dtype", "backend", "status", "code"),
@@ -66,8 +67,6 @@ _GAUGES: dict[str, tuple[Key, str]] = {
     "device_memory_used_bytes": (("device",), "Memory in use on the device, by all processes."),
     "device_memory_total_bytes": (("device",), "Memory of the device."),
 }
-
-Rows = Mapping[Key, Sequence[float]]
 
 
 def exposition(
@@ -137,7 +136,7 @@ def _values(totals: Rows, live: Sequence[Rows], configured: int) -> dict[str, Ma
     }
 
 
-def _of(kind: str, rows: Mapping[Key, Sequence[float]]) -> dict[Key, Sequence[float]]:
+def _of(kind: str, rows: Rows) -> dict[Key, Sequence[float]]:
     """The rows of a kind, by the other parts of their keys."""
     return {key[1:]: numbers for key, numbers in rows.items() if key[0] == kind}
 

@@ -53,11 +53,8 @@ class InferenceExecutor:
         self._engine = engine
         self._shared_memory = None if isinstance(shared_memory, str) else shared_memory
         self._cuda_memory = None if isinstance(cuda_memory, str) else cuda_memory
-
-    @property
-    def has_shared_memory(self) -> bool:
-        """Whether the service offers shared memory of any kind."""
-        return self._shared_memory is not None or self._cuda_memory is not None
+        #: Whether the service offers shared memory of any kind.
+        self.has_shared_memory = bool(self._shared_memory or self._cuda_memory)
 
     def buffer_bytes(self, plan: InferencePlan) -> int:
         """Host memory that :meth:`run` needs for buffers, without that for JSON, in bytes."""

@@ -8,7 +8,6 @@ shared memory.
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from time import perf_counter_ns
 
@@ -57,15 +56,10 @@ _ENCODING_COST = 64
 def inference_rows(inference: Inference, listed_origins: Set[bytes] = frozenset()) -> Iterator[Row]:
     """The routes of every model and version, and what unknown ones get."""
 
-    def row(path: str, model: Model) -> Row:
-        handler = _InferRoute(inference, listed_origins, model).infer
-        route = TensorRoute(inference.engine, lambda _content_type, _has_descriptor: handler)
-        return Row(path, route, method="POST")
-
-    for model in MODELS:
-        yield row(f"/v2/models/{model.name}/versions/{model.version}/infer", model)
-    for name in dict.fromkeys(model.name for model in MODELS):
-        yield row(f"/v2/models/{name}/infer", find(name))
+    models = {f"/v2/models/{m.name}/versions/{m.version}/infer": m for m in MODELS}
+    models |= {f"/v2/models/{m.name}/infer": find(m.name) for m in MODELS}
+    for path, model in models.items():
+        yield Row(path, _InferRoute(inference, listed_origins, model), method="POST")
 
     async def unknown_model(name: str, model_version: str | None = None) -> None:
         """Refuse with the name of the unknown model or version."""
@@ -78,15 +72,12 @@ def inference_rows(inference: Inference, listed_origins: Set[bytes] = frozenset(
     yield unknown("/v2/models/{name}/versions/{model_version}/infer", operation=of_version)
 
 
-@dataclass(eq=False)
-class _InferRoute:
+class _InferRoute(TensorRoute):
     """Inference by one version of a model."""
 
-    inference: Inference
-    listed_origins: Set[bytes]
-    model: Model
-
-    def __post_init__(self) -> None:
+    def __init__(self, inference: Inference, listed_origins: Set[bytes], model: Model) -> None:
+        super().__init__(inference.engine, lambda _content_type, _has_descriptor: self.infer)
+        self.inference, self.listed_origins, self.model = inference, listed_origins, model
         # Refusals are not cached.
         self._cached_plan = lru_cache(_CACHED_PLANS)(self._make_plan)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from time import perf_counter_ns
 
@@ -18,20 +19,14 @@ from .plan import NO_SHARED_MEMORY, InferencePlan, plan
 from .statistics import Statistics
 
 
+@dataclass(eq=False, slots=True)
 class Inference:
     """Plans and infers on one engine; its callers count by ``counts`` what came of it."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        executor: InferenceExecutor,
-        counts: Statistics,
-        max_tensor_bytes: int,
-    ) -> None:
-        self.engine = engine
-        self.counts = counts
-        self.max_tensor_bytes = max_tensor_bytes
-        self._executor = executor
+    engine: Engine
+    executor: InferenceExecutor
+    counts: Statistics
+    max_tensor_bytes: int
 
     def plan(self, model: Model, request: codec.Request) -> InferencePlan:
         """Resolve a request, and check it against the rules of the model and of the service.
@@ -39,7 +34,7 @@ class Inference:
         Raises as :func:`.plan.plan` and :meth:`.InferencePlan.check_sizes`, and
         :class:`NotOffered` for shared memory that the service does not have.
         """
-        if request.uses_shared_memory and not self._executor.has_shared_memory:
+        if request.uses_shared_memory and not self.executor.has_shared_memory:
             raise NotOffered(NO_SHARED_MEMORY)
         found = plan(model, request)
         found.check_sizes(self.max_tensor_bytes)
@@ -58,8 +53,8 @@ class Inference:
         job.labels, job.call = plan.labels, plan.call
         received = await self._receive(plan, source, job, stated)
         received_at = perf_counter_ns()
-        nbytes = self._executor.payload_bytes(plan)
-        execute = partial(self._executor.run, plan, received, job)
+        nbytes = self.executor.payload_bytes(plan)
+        execute = partial(self.executor.run, plan, received, job)
         cost = nbytes - plan.call.nbytes + plan.cost
         if plan.has_json_data:
             output = await self.engine.run_slowly(execute, cost, job, is_timed=True)
@@ -74,7 +69,7 @@ class Inference:
         self, plan: InferencePlan, source: ByteSource, job: Job, stated: int | None
     ) -> Bytes | None:
         """Reserve the memory of the plan, and receive the tensor if it follows the header."""
-        needed = self._executor.buffer_bytes(plan) + plan.text_bytes
+        needed = self.executor.buffer_bytes(plan) + plan.text_bytes
         if not isinstance(plan.source, codec.Binary):
             job.reserve(needed)
             await expect_end(source, 0)

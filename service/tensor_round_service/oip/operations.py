@@ -6,14 +6,13 @@ import re
 from collections.abc import Iterable
 from typing import Annotated, Any, NotRequired
 
-from pydantic import Field, TypeAdapter
-from pydantic.json_schema import JsonSchemaMode
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from tensor_round.contract.wire import native
 
 from ..openapi.errors import EXAMPLES, RETRY_AFTER
-from ..openapi.schemas import BINARY, INTEGER, PATH, STRING, Schema, parameter, ref
+from ..openapi.schemas import BINARY, INTEGER, STRING, Schema, components, parameter, ref
 from . import codec
 from .models import MODELS
 from .plan import NO_SHARED_MEMORY
@@ -128,12 +127,9 @@ _DOCUMENTS = (InferenceError, InferenceRequest, InferenceResponse, *BODIES.value
 
 def schemas() -> Schema:
     """Components of the OpenAPI document for the paths under ``/v2``."""
-    mode: JsonSchemaMode = "serialization"
-    adapters = [(each, mode, TypeAdapter[Any](each)) for each in _DOCUMENTS]
-    _, made = TypeAdapter.json_schemas(adapters, ref_template=f"{PATH}{{model}}")
     names = list(dict.fromkeys(model.name for model in MODELS))
     name = {"title": "ModelName", "description": "A model.", **STRING, "enum": names}
-    return {"ModelName": name, **made["$defs"]}
+    return {"ModelName": name, **components(*_DOCUMENTS, mode="serialization")}
 
 
 _REQUEST = {

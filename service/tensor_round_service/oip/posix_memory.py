@@ -40,17 +40,13 @@ class PosixPart:
         self._descriptor = descriptor
         self._registration = registration
         self.range = ByteRange(registration.object, registration.offset + at, nbytes)
+        self.nbytes = nbytes
 
     def __enter__(self) -> PosixPart:
         return self
 
     def __exit__(self, *_error: object) -> None:
         os.close(self._descriptor)
-
-    @property
-    def nbytes(self) -> int:
-        """Size of the part in bytes."""
-        return self.range.nbytes
 
     def read(self, at: int, memory: Bytes) -> None:
         """Fill ``memory`` with the bytes from ``at`` on.

@@ -30,10 +30,6 @@ MAX_REGIONS = 1024
 logger = logging.getLogger(__name__)
 
 
-def _new_token() -> str:
-    return secrets.token_hex(8)
-
-
 @dataclass(frozen=True, slots=True)
 class Registration:
     """A registered region: a part of the memory that a key refers to.
@@ -47,7 +43,7 @@ class Registration:
     offset: int
     byte_size: int
     object: tuple[int, int]
-    token: str = field(default_factory=_new_token)
+    token: str = field(default_factory=lambda: secrets.token_hex(8))
 
 
 @dataclass(frozen=True, slots=True)

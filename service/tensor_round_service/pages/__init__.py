@@ -22,7 +22,6 @@ from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
 
 from fastapi import Request, Response
 from fastapi.openapi.docs import get_swagger_ui_html
@@ -31,7 +30,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from tensor_round.contract.errors import ERRORS_PATH, NotFound, RequestRefused, problem
 from tensor_round.contract.wire.native import JSON
 
-from ..content.codings import IDENTITY, preferred_coding
+from ..content.codings import IDENTITY, WINDOWS, preferred_coding
 from ..documents import NAME
 from ..features import Feature, Site
 from ..http1.response import page_headers
@@ -47,8 +46,6 @@ TYPES = {
     ".svg": "image/svg+xml",
 }
 _GZIP = "gzip"
-#: ``wbits`` of zlib that selects the gzip format.
-_GZIP_WINDOW = 31
 #: zlib's default. Level 9 saves 1 % of Swagger UI, and takes a third longer.
 _LEVEL = 6
 #: Browsers keep a file, and ask by its ETag whether it is still the same: a new version of the
@@ -62,25 +59,19 @@ _INLINE_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 _CODE = re.compile(r"``(.+?)``")
 
 
-class _Representation(NamedTuple):
-    """A file in one coding."""
-
-    content: memoryview
-    etag: str
-
-
 class PageFile:
     """One file, plain and compressed."""
 
     def __init__(self, name: str, content: bytes) -> None:
         self._type = TYPES[PurePosixPath(name).suffix]
         digest = hashlib.sha256(content).hexdigest()[:32]
-        compressed = zlib.compress(content, _LEVEL, _GZIP_WINDOW)
-        self._codings = {IDENTITY: _Representation(memoryview(content), f'"{digest}"')}
+        compressed = zlib.compress(content, _LEVEL, WINDOWS[_GZIP])
+        #: Content and ETag in each coding.
+        self._codings = {IDENTITY: (memoryview(content), f'"{digest}"')}
         if len(compressed) < len(content):
             # A separate representation has a separate ETag (RFC 9110, section 8.8.3.3).
             tag = f'"{digest}-{_GZIP}"'
-            self._codings[_GZIP] = _Representation(memoryview(compressed), tag)
+            self._codings[_GZIP] = memoryview(compressed), tag
 
     def response(
         self, request: Request, headers: Mapping[str, str] | None = None, vary: str = ""

@@ -87,16 +87,12 @@ class Log(logging.Handler):
         self._lines: SimpleQueue[bytes] = SimpleQueue()
         self._guard = threading.RLock()
         self._waiting = 0
-        self._dropped = 0
+        #: How many lines were dropped so far.
+        self.dropped = 0
         #: How many dropped lines a line has told, and when.
         self._told = 0
         self._told_at = float("-inf")
         threading.Thread(target=self._write_lines, name="tensor-round-log", daemon=True).start()
-
-    @property
-    def dropped(self) -> int:
-        """How many lines were dropped so far."""
-        return self._dropped
 
     def emit(self, record: logging.LogRecord) -> None:
         """Have a record written; drop it if too many wait."""
@@ -111,7 +107,7 @@ class Log(logging.Handler):
         content = f"{line}\n".encode(errors="backslashreplace")
         with self._guard:
             if self._waiting + len(content) > MAX_WAITING_BYTES:
-                self._dropped += 1
+                self.dropped += 1
                 return
             self._waiting += len(content)
         self._lines.put(content)
@@ -128,8 +124,8 @@ class Log(logging.Handler):
             is_written = self._write(content)
             with self._guard:
                 self._waiting -= len(content)
-                self._dropped += not is_written
-                untold = self._dropped - self._told
+                self.dropped += not is_written
+                untold = self.dropped - self._told
             is_due = not self._waiting or time.monotonic() > self._told_at + NOTICE_SECONDS
             if untold and is_due and self._write(self._notice(untold)):
                 self._told += untold

@@ -25,11 +25,9 @@ from typing import Any
 import uvicorn
 
 from ..app import Application
-from ..engine.readiness import ProcessLifecycle
 from ..http1.connection import HTTPProtocol
 from ..http1.context import ConnectionLimits, Successor
 from ..http1.response import SERVER_HEADERS
-from ..settings import Settings
 from .listener import BACKLOG, HANDSHAKE_SECONDS, Listener, notify
 from .tls import ServerTLS
 
@@ -64,15 +62,14 @@ class Server(uvicorn.Server):
 
     def __init__(
         self,
-        settings: Settings,
         app: Application,
         successor: Successor | None,
         listener: Listener,
-        lifecycle: ProcessLifecycle,
         report: Callable[[], None],
         *,
         supervised: bool,
     ) -> None:
+        settings = app.site.settings
         limits = ConnectionLimits(
             receive_timeout=settings.receive_timeout,
             min_receive_rate=settings.min_receive_rate,
@@ -101,7 +98,7 @@ class Server(uvicorn.Server):
         self._drain_delay = settings.drain_delay + (LEAD_SECONDS if supervised else 0.0)
         self._drain_timeout = settings.drain_timeout
         self._listener = listener
-        self._lifecycle = lifecycle
+        self._lifecycle = app.site.lifecycle
         self._report = report
         self._keys = app.keys
         self._supervised = supervised
@@ -109,7 +106,7 @@ class Server(uvicorn.Server):
         self._is_reload_due = False
         self._main_servers: list[asyncio.Server] = []
         signal.signal(signal.SIGHUP, self._request_reload)
-        lifecycle.connections = self._connections
+        self._lifecycle.connections = self._connections
         self._stop_at = float("inf")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:

@@ -37,9 +37,9 @@ def serve_alone(
 
     Raises :class:`~..failures.CannotStart`.
     """
-    lifecycle, app = _application(settings, log, None)
+    app = _application(settings, log, None)
     with Listener(settings, inherited) as listener:
-        return _serve(settings, app, listener, lifecycle, partial(on_start, listener))
+        return _serve(app, listener, partial(on_start, listener))
 
 
 def serve_as_worker(
@@ -47,26 +47,17 @@ def serve_as_worker(
 ) -> None:
     """Serve beside other workers, which share ``folder``. Raises ``CannotStart``."""
     with logging_to_stderr(settings) as log, held(folder):
-        lifecycle, app = _application(settings, log, folder)
-        _serve(settings, app, listener, lifecycle, report, supervised=True)
+        _serve(_application(settings, log, folder), listener, report, supervised=True)
 
 
-def _application(
-    settings: Settings, log: Log, worker_folder: Path | None
-) -> tuple[ProcessLifecycle, Application]:
+def _application(settings: Settings, log: Log, worker_folder: Path | None) -> Application:
     _keep_freed_memory()
     lifecycle = ProcessLifecycle(dropped_log_lines=lambda: log.dropped)
-    return lifecycle, create_app(settings, lifecycle=lifecycle, worker_folder=worker_folder)
+    return create_app(settings, lifecycle=lifecycle, worker_folder=worker_folder)
 
 
 def _serve(
-    settings: Settings,
-    app: Application,
-    listener: Listener,
-    lifecycle: ProcessLifecycle,
-    on_start: Callable[[], None],
-    *,
-    supervised: bool = False,
+    app: Application, listener: Listener, on_start: Callable[[], None], *, supervised: bool = False
 ) -> int:
     """Serve an application until a signal; return the exit code."""
     with ExitStack() as stack:
@@ -76,8 +67,7 @@ def _serve(
                 stack.enter_context(feature.serving(app.gate))
             if feature.successor is not None:
                 successor = feature.successor(app.gate)
-        options = settings, app, successor, listener, lifecycle, on_start
-        server = Server(*options, supervised=supervised)
+        server = Server(app, successor, listener, on_start, supervised=supervised)
         server.run([])  # it listens by itself
     return server.exit_code
 

@@ -98,23 +98,19 @@ class _Worker:
             os.kill(self.process.pid, signum)
 
 
+@dataclass(eq=False)
 class Supervisor:
     """Keeps WORKERS processes serving until SIGTERM or SIGINT, then drains them.
 
     SIGHUP is passed on to them. ``on_start`` is called when the first worker serves.
     """
 
-    def __init__(
-        self,
-        main: WorkerMain,
-        settings: Settings,
-        listener: Listener,
-        on_start: Callable[[], None],
-    ) -> None:
-        self._main = main
-        self._on_start = on_start
-        self._listener = listener
-        self._settings = settings
+    main: WorkerMain
+    settings: Settings
+    listener: Listener
+    on_start: Callable[[], None]
+
+    def __post_init__(self) -> None:
         #: The live workers by the pipe on which they report; a pipe closes with its worker.
         self._workers: dict[Connection, _Worker] = {}
         self._stopping = False
@@ -138,7 +134,7 @@ class Supervisor:
             loop.add_signal_handler(signum, self._stop, signum)
         # The workers read certificates and keys again.
         loop.add_signal_handler(signal.SIGHUP, self._send, signal.SIGHUP)
-        for _ in range(self._settings.workers):
+        for _ in range(self.settings.workers):
             self._start()
         loop.call_later(FROZEN_SECONDS / _CHECKS, self._check)
         try:
@@ -153,7 +149,7 @@ class Supervisor:
             return
         pipe, worker_end = _context.Pipe(duplex=False)
         process = _context.Process(
-            target=_run_worker, args=(self._main, self._listener, worker_end), daemon=True
+            target=_run_worker, args=(self.main, self.listener, worker_end), daemon=True
         )
         try:
             with _blocked_signals():  # the worker unblocks them after it has set handlers
@@ -201,7 +197,7 @@ class Supervisor:
         self._failures = 0
         if not self._has_served:
             self._has_served = True
-            self._on_start()
+            self.on_start()
         logger.info("worker %d serves", worker.process.pid)
 
     def _worker_died(self, worker: _Worker) -> None:
@@ -235,7 +231,7 @@ class Supervisor:
             return
         self._stopping = True
         notify("STOPPING=1")
-        delay, timeout = self._settings.drain_delay, self._settings.drain_timeout
+        delay, timeout = self.settings.drain_delay, self.settings.drain_timeout
         if delay:
             self._loop.call_later(delay, self._turn_away)
         else:
@@ -250,8 +246,8 @@ class Supervisor:
 
     def _turn_away(self) -> None:
         """Let no new connection in. The workers accept those that wait, on sockets of their own."""
-        self._listener.turn_away()
-        self._listener.close()
+        self.listener.turn_away()
+        self.listener.close()
 
     def _kill_late_workers(self) -> None:
         logger.error("killing %d workers that did not exit in time", len(self._workers))

@@ -22,7 +22,7 @@ from .tensors import Document, Plan, TensorHandlers, response
 
 def round_row(engine: Engine, max_tensor_bytes: int) -> Row:
     """The route of ``/round``."""
-    route = _Round(engine, max_tensor_bytes).route()
+    route = _Round(engine, max_tensor_bytes)
     return Row("/round", route, method="POST", link="round", operation=round_operation)
 
 

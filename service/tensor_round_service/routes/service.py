@@ -13,7 +13,8 @@ from tensor_round.contract.errors import NotFound
 from .. import documents
 from ..engine.engine import Engine
 from ..engine.readiness import Readiness
-from ..metrics.recorder import Metrics
+from ..metrics.counts import Metrics
+from ..metrics.exposition import exposition
 from .table import Row
 
 METRICS_PATH = "/metrics"
@@ -56,12 +57,14 @@ def health_rows(engine: Engine, readiness: Readiness) -> list[Row]:
     ]
 
 
-def metrics_row(metrics: Metrics) -> Row:
-    """The route of the metrics of all workers."""
+def metrics_row(metrics: Metrics, backend: str) -> Row:
+    """The route of the metrics of all workers, which have this backend."""
+    info = {"version": version(documents.NAME), "backend": backend}
 
     async def show_metrics(request: Request) -> Response:
         """Metrics of all workers, in Prometheus' text format or OpenMetrics."""
-        content, media_type = await metrics.exposition(request.headers.get("accept", ""))
+        accept = request.headers.get("accept", "")
+        content, media_type = exposition(*await metrics.of_all_workers(), info, accept)
         return Response(content, headers={"Content-Type": media_type})
 
     options = {"response_class": Response, "responses": _TEXT}

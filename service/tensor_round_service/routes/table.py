@@ -42,11 +42,6 @@ class Row:
     #: Further options of FastAPI's.
     options: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
-    def paths(self) -> frozenset[str]:
-        """The paths that it serves."""
-        return self.files or frozenset({self.path})
-
 
 class Table:
     """The rows of an application, and what is derived from them."""
@@ -88,7 +83,7 @@ class Table:
 
 
 def _paths(rows: Iterable[Row]) -> frozenset[str]:
-    return frozenset().union(*(row.paths for row in rows))
+    return frozenset().union(*(row.files or {row.path} for row in rows))
 
 
 async def _dispatched(_request: object) -> None:

@@ -90,8 +90,8 @@ class Plan:
     is_swapped: bool = False
 
 
-class TensorHandlers(ABC):
-    """The handlers of a route, one for each representation; subclasses say what it does."""
+class TensorHandlers(TensorRoute, ABC):
+    """A route with one handler for each representation; subclasses say what it does."""
 
     #: Parameters of the query with a .npy file, and with a JSON document.
     npy_query: tuple[str, ...]
@@ -100,7 +100,7 @@ class TensorHandlers(ABC):
     least_cost = 0
 
     def __init__(self, engine: Engine, max_tensor_bytes: int) -> None:
-        self._engine = engine
+        super().__init__(engine, self._select)
         self._limit = max_tensor_bytes
         # Refusals are not cached.
         self._plan = lru_cache(_CACHED_PLANS)(self._make_plan)
@@ -126,10 +126,6 @@ class TensorHandlers(ABC):
     def overlap(self, plan: Plan, memory: Bytes, job: Job) -> Progress | None:
         """What to do while the tensor is being received; by default nothing."""
         return None
-
-    def route(self) -> TensorRoute:
-        """The route with these handlers."""
-        return TensorRoute(self._engine, self._select)
 
     def _select(self, content_type: bytes, has_descriptor: bool) -> Handler:
         """The handler of a Content-Type; raises :class:`UnsupportedMediaType`."""

@@ -6,6 +6,7 @@ Spans have no payloads, descriptors, keys or queries.
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, set_span_in_context
@@ -61,6 +62,7 @@ class RequestSpan:
         self.span.end(self.epoch + time.perf_counter_ns())
 
 
+@dataclass(frozen=True, slots=True)
 class _JobSpans:
     """Observes the end of a job: makes the spans of its phases within that of its request.
 
@@ -68,17 +70,14 @@ class _JobSpans:
     body was being received counts as ``execute`` alone.
     """
 
-    def __init__(
-        self, request: RequestSpan, observer: Observer, ends: tuple[Attributes, str] | None
-    ) -> None:
-        self._request = request
-        self._observer = observer
-        self._ends = ends
+    request: RequestSpan
+    observer: Observer
+    ends: tuple[Attributes, str] | None
 
     def job_ended(self, job: Job) -> None:
         """See :class:`Observer`."""
-        self._observer.job_ended(job)
-        request, epoch = self._request, self._request.epoch
+        self.observer.job_ended(job)
+        request, epoch = self.request, self.request.epoch
         now = epoch + time.perf_counter_ns()
         sending = epoch + int(job.sending_since * 1e9)
         executing = sending - int(job.execute_seconds * 1e9)
@@ -94,6 +93,6 @@ class _JobSpans:
             attributes["tensor_round.rounding"] = job.call.rounding.value
             attributes["tensor_round.element_count"] = job.call.input.element_count
         request.span.set_attributes(attributes)
-        if self._ends is not None:
-            ends, failure = self._ends
+        if self.ends is not None:
+            ends, failure = self.ends
             request.end(ends, failure if job.is_sent else ClientDisconnected.__qualname__)

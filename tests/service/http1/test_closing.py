@@ -47,7 +47,7 @@ async def test_an_idle_connection_is_closed_after_its_grace(
     assert peer.connection.state is State.IDLE
     await pass_time(LATE)
     assert peer.connection.state is State.CLOSING
-    assert peer.connection.due == FOREVER
+    assert peer.connection._deadline.due == FOREVER
     # The peer may still send, and gets no reset.
     assert await peer.end() == b""
     give(peer.connection, asked())
@@ -159,7 +159,7 @@ async def test_a_refused_sender_has_time_to_read_why(peer: Peer, sends_on: bool)
     else:
         await pass_time(LIMITS.linger_seconds)
     await peer.state(State.CLOSED)
-    assert peer.connection.due == FOREVER
+    assert peer.connection._deadline.due == FOREVER
 
 
 async def test_a_refusal_under_tls() -> None:

@@ -146,7 +146,7 @@ async def test_working_route_has_no_limit_and_later_requests_wait(peer: Peer) ->
     give(peer.connection, asked(length=2) + b"a")
     assert peer.connection.state is State.WORKING
     assert not peer.connection._unparsed
-    assert peer.connection.due == float("inf")
+    assert peer.connection._deadline.due == float("inf")
     assert len(peer.server.tasks) == 1
     assert len(peer.connection.get_buffer(-1)) == BUFFER_BYTES
     assert peer.connection.transport.is_reading()
@@ -197,7 +197,7 @@ async def test_a_body_that_is_late_is_asked_for_and_reading_goes_on(peer: Peer) 
 
     async def respond(request: Request) -> Response:
         response = await gate(request)
-        dues.append(peer.connection.due)
+        dues.append(peer.connection._deadline.due)
         return response
 
     peer.handler.answer = respond

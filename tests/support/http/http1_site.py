@@ -197,7 +197,7 @@ class Peer:
     @property
     def due(self) -> float:
         """In how many seconds the connection's limit is reached."""
-        return self.connection.due - self._loop.time()
+        return self.connection._deadline.due - self._loop.time()
 
     def is_due_in(self, seconds: float) -> bool:
         """Whether this limit has just been set."""

@@ -50,7 +50,7 @@ def kernel(dtype: DType, rounding: Rounding) -> Kernel:
         return Kernel(
             _has_quarter_precision(dtype), _set_last_bit_and_rint(dtype), _add_half_and_trunc
         )
-    ufunc = _UFUNCS[rounding]
+    ufunc = UFUNCS[rounding]
     return Kernel(_has_no_nan, ufunc, ufunc)
 
 
@@ -80,7 +80,7 @@ def _has_no_nan(values: Floats) -> bool:
     return bool(largest == largest)
 
 
-_UFUNCS: dict[Rounding, np.ufunc] = {
+UFUNCS: dict[Rounding, np.ufunc] = {
     Rounding.TIES_TO_EVEN: np.rint,
     Rounding.TOWARD_ZERO: np.trunc,
     Rounding.TOWARD_POSITIVE: np.ceil,

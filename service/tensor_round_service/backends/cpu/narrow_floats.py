@@ -18,7 +18,7 @@ from tensor_round.contract.dtypes import BY_NAME, DType
 from tensor_round.contract.rounding import Rounding
 
 from .. import Bits, Bytes
-from .floats import Kernel, kernel
+from .floats import UFUNCS, Kernel, kernel
 
 #: Patterns looked up at a time: NumPy widens the indices, which then still fit into the cache.
 BLOCK_PATTERNS = 64 << 10
@@ -88,11 +88,8 @@ def _ties_to_away(values: Doubles) -> Doubles:
 
 
 _ROUND: dict[Rounding, Callable[[Doubles], Doubles]] = {
-    Rounding.TIES_TO_EVEN: np.rint,
+    **UFUNCS,
     Rounding.TIES_TO_AWAY: _ties_to_away,
-    Rounding.TOWARD_ZERO: np.trunc,
-    Rounding.TOWARD_POSITIVE: np.ceil,
-    Rounding.TOWARD_NEGATIVE: np.floor,
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .fields import Decoder, ExcessiveBlock, Field, MalformedBlock
+from .fields import Decoder, Field
 from .frames import END_STREAM, PADDED, PRIORITIZED, Code
 from .head import RequestHead
 from .limits import ConnectionFault, SessionLimits
@@ -68,12 +68,7 @@ class BlockReader:
         """The fields of a block; raises :class:`ConnectionFault`."""
         if block == self._block:
             return self._fields
-        try:
-            fields = self._decoder.decode(block)
-        except MalformedBlock as error:
-            raise ConnectionFault(Code.COMPRESSION_ERROR, str(error)) from None
-        except ExcessiveBlock as error:
-            raise ConnectionFault(Code.ENHANCE_YOUR_CALM, str(error)) from None
+        fields = self._decoder.decode(block)
         is_kept = len(block) <= _KEPT_BYTES and not self._decoder.has_changed
         self._block, self._fields = (block, fields) if is_kept else (None, [])
         self._head = None

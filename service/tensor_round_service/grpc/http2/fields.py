@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from . import huffman
+from .frames import Code
+from .limits import ConnectionFault
 
 Field = tuple[bytes, bytes]
 
@@ -38,12 +40,9 @@ STATIC = _static()
 _FIRST = len(STATIC)
 
 
-class MalformedBlock(ValueError):
+def _malformed(reason: str) -> ConnectionFault:
     """The bytes are not a header block; the table is lost, and with it the connection."""
-
-
-class ExcessiveBlock(ValueError):
-    """The list of fields is far over its limits, so the rest of the block is not decoded."""
+    return ConnectionFault(Code.COMPRESSION_ERROR, reason)
 
 
 #: A list of fields may exceed its limits by this factor before its block is given up.
@@ -70,14 +69,14 @@ class Decoder:
         self.has_changed = False
 
     def decode(self, block: bytes) -> list[Field]:
-        """The fields of a block; raises :class:`MalformedBlock` and :class:`ExcessiveBlock`."""
+        """The fields of a block; raises :class:`ConnectionFault`."""
         self.has_changed = False
         try:
             return self._decode(block)
         except IndexError:
-            raise MalformedBlock("a header block is cut off, or names no field") from None
-        except huffman.MalformedString:
-            raise MalformedBlock("a string is not in the Huffman code") from None
+            raise _malformed("a header block is cut off, or names no field") from None
+        except ValueError:
+            raise _malformed("a string is not in the Huffman code") from None
 
     def _decode(self, block: bytes) -> list[Field]:
         fields: list[Field] = []
@@ -92,10 +91,10 @@ class Decoder:
                 field = self._field(index)
             elif byte & 0xE0 == 0x20:
                 if count:
-                    raise MalformedBlock("a size of the table must come first")
+                    raise _malformed("a size of the table must come first")
                 limit, at = _integer(block, at, 0x1F)
                 if limit > TABLE_BYTES:
-                    raise MalformedBlock("the table would be larger than it may be")
+                    raise _malformed("the table would be larger than it may be")
                 self._limit = limit
                 self._evict()
                 self.has_changed = True
@@ -118,13 +117,14 @@ class Decoder:
             if size <= self._max_list_bytes and count <= self._max_fields:
                 fields.append(field)
             elif size > _EXCESS * self._max_list_bytes or count > _EXCESS * self._max_fields:
-                raise ExcessiveBlock("a header block has far too many fields")
+                excess = "a header block has far too many fields"
+                raise ConnectionFault(Code.ENHANCE_YOUR_CALM, excess)
         self.is_cut = len(fields) < count
         return fields
 
     def _field(self, index: int) -> Field:
         if not index:
-            raise MalformedBlock("there is no field 0")
+            raise _malformed("there is no field 0")
         return STATIC[index] if index < _FIRST else self._table[_FIRST - 1 - index]
 
     def _evict(self) -> None:
@@ -147,7 +147,7 @@ def _integer(block: bytes, at: int, mask: int) -> tuple[int, int]:
             return value, at
         shift += 7
         if shift > _MAX_SHIFT:
-            raise MalformedBlock("an integer is too long")
+            raise _malformed("an integer is too long")
 
 
 def _string(block: bytes, at: int) -> tuple[bytes, int]:

@@ -45,19 +45,15 @@ class Kind(IntEnum):
     CONTINUATION = 9
 
 
-#: The lengths that payloads may have, where not any is lawful.
-_LENGTHS: dict[int, range] = {
+#: The lengths that the payloads of frames of control may have.
+ANY_LENGTH = range(MIN_FRAME_BYTES + 1)
+LENGTHS: dict[int, range] = {
     Kind.PRIORITY: range(5, 6),
     Kind.RST_STREAM: range(4, 5),
     Kind.PING: range(8, 9),
     Kind.GOAWAY: range(8, MIN_FRAME_BYTES + 1),
     Kind.WINDOW_UPDATE: range(4, 5),
 }
-
-
-def has_lawful_length(kind: int, length: int) -> bool:
-    """Whether the payload of a frame of control may have ``length`` bytes."""
-    return kind not in _LENGTHS or length in _LENGTHS[kind]
 
 
 class Code(IntEnum):

@@ -9,6 +9,7 @@ from tensor_round.contract.errors import HeadersTooLarge, RequestRefused
 
 from ...http1.head import join_repeated
 from .fields import Field
+from .frames import Code
 
 #: Names, each with a line end behind it: tokens in lower case (RFC 9113, section 8.2.1).
 _NAMES = re.compile(rb"(?:[!#$%&'*+\-.^_`|~0-9a-z]+\n)*")
@@ -27,6 +28,8 @@ _MAX_DIGITS = 19
 
 class MalformedHead(ValueError):
     """The fields are those of no request: its stream is reset (section 8.1.1)."""
+
+    code = Code.PROTOCOL_ERROR
 
 
 class RequestHead:

@@ -21,10 +21,6 @@ _END_OF_STRING = 256
 _NO_SYMBOL = -1
 
 
-class MalformedString(ValueError):
-    """The bits are not a string in this code."""
-
-
 def _codes() -> dict[str, int]:
     """The bytes by the bits of their codes."""
     codes: dict[str, int] = {}
@@ -64,7 +60,7 @@ _STEPS, _ENDS = _steps()
 
 
 def decode(encoded: bytes) -> bytes:
-    """Decode a string; raises :class:`MalformedString`."""
+    """Decode a string; raises :class:`ValueError`."""
     decoded = bytearray()
     node = 0
     for byte in encoded:
@@ -75,5 +71,5 @@ def decode(encoded: bytes) -> bytes:
         if symbol >= 0:
             decoded.append(symbol)
     if node not in _ENDS:
-        raise MalformedString
+        raise ValueError("the bits are not a string in this code")
     return bytes(decoded)

@@ -168,7 +168,7 @@ class Session(Generic[S]):
         payload = bytes(data[body : body + length])
         try:
             self._control(kind, flags, number, payload)
-        except StreamFault as fault:
+        except (StreamFault, MalformedHead) as fault:
             self._reset_for(number, fault.code)
         if self._block is None:
             self.incomplete_since = None
@@ -225,7 +225,7 @@ class Session(Generic[S]):
         """Use a whole frame that is not DATA."""
         if (kind in _ON_STREAMS and not number) or (kind in _ON_CONNECTIONS and number):
             raise ConnectionFault(Code.PROTOCOL_ERROR, f"{Kind(kind).name} is on a wrong stream")
-        if not frames.has_lawful_length(kind, len(payload)):
+        if len(payload) not in frames.LENGTHS.get(kind, frames.ANY_LENGTH):
             raise ConnectionFault(Code.FRAME_SIZE_ERROR, "a frame has a wrong length")
         if kind == Kind.HEADERS:
             if not number & 1:
@@ -300,23 +300,20 @@ class Session(Generic[S]):
             return
         self._block, number = None, block.number
         fields = self._blocks.fields(block.content)
-        try:
-            if number > self.last:
-                self.last = number
-                self._may_open -= 1
-                self._open(number, self._blocks.head(fields), block.ends)
-                return
-            stream = self.streams.get(number)
-            if stream is None or stream.is_reset:  # late trailers
-                self._spend_idle()
-                return
-            if stream.is_ended:
-                raise StreamFault(Code.STREAM_CLOSED)
-            check_trailers(fields)
-            if not block.ends:
-                raise StreamFault(Code.PROTOCOL_ERROR)
-        except MalformedHead:
-            raise StreamFault(Code.PROTOCOL_ERROR) from None
+        if number > self.last:
+            self.last = number
+            self._may_open -= 1
+            self._open(number, self._blocks.head(fields), block.ends)
+            return
+        stream = self.streams.get(number)
+        if stream is None or stream.is_reset:  # late trailers
+            self._spend_idle()
+            return
+        if stream.is_ended:
+            raise StreamFault(Code.STREAM_CLOSED)
+        check_trailers(fields)
+        if not block.ends:
+            raise StreamFault(Code.PROTOCOL_ERROR)
         self._end(stream)
         if not stream.is_reset:
             self.events.append((Event.ARRIVED, stream))

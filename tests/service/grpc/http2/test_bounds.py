@@ -24,7 +24,7 @@ from support.http.http2_frames import (
     setting,
 )
 from tensor_round_service.grpc.http2 import frames
-from tensor_round_service.grpc.http2.fields import Decoder, ExcessiveBlock
+from tensor_round_service.grpc.http2.fields import Decoder
 from tensor_round_service.grpc.http2.frames import (
     END_HEADERS,
     FIRST_WINDOW,
@@ -34,7 +34,7 @@ from tensor_round_service.grpc.http2.frames import (
     Setting,
     frame,
 )
-from tensor_round_service.grpc.http2.limits import Allowance, Event, SessionLimits
+from tensor_round_service.grpc.http2.limits import Allowance, ConnectionFault, Event, SessionLimits
 
 LIMITS = SessionLimits()
 AT_ONCE = int(LIMITS.idle_frames[0])
@@ -233,9 +233,10 @@ def test_a_block_far_over_its_limits_costs_the_decoding_of_a_few_fields(referenc
     """Each of many blocks refers thousands of times to one field: its rest is not decoded."""
     reader = Decoder(LIMITS.max_list_bytes, LIMITS.max_fields)
     reader.decode(hpack.Encoder().encode([("x", "y" * 10)], huffman=False))
-    with pytest.raises(ExcessiveBlock):
+    with pytest.raises(ConnectionFault) as caught:
         # What is behind the fields that are decoded is no block at all.
         reader.decode(b"\xbe" * references + b"\x80" * 10)
+    assert caught.value.code is Code.ENHANCE_YOUR_CALM
 
 
 def test_settings_in_one_frame() -> None:
