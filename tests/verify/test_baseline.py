@@ -53,11 +53,6 @@ def saved(folder: Path, data: Any) -> Path:
     return path
 
 
-def test_without_a_baseline_every_fault_is_complained_of() -> None:
-    assert complaints(three()) == {PAIR: three().verdicts[0].sentence}
-    assert complaints(report()) == {}
-
-
 def test_a_report_is_its_own_baseline(tmp_path: Path) -> None:
     baseline = Baseline.read(saved(tmp_path, three().as_data()))
     assert baseline == Baseline.of(three())

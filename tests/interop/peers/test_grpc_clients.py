@@ -162,16 +162,6 @@ def test_every_method_that_is_told_is_there(
         assert channel.stream_stream(path)(iter([])).code() != grpc.StatusCode.UNIMPLEMENTED, path
 
 
-def test_model_infer_is_described(pool: DescriptorPool) -> None:
-    method = pool.FindServiceByName(INFERENCE).FindMethodByName("ModelInfer")
-    assert method.input_type.full_name == "inference.ModelInferRequest"
-    fields = {field.name: field.number for field in method.input_type.fields}
-    assert fields == {
-        "model_name": 1, "model_version": 2, "id": 3, "parameters": 4, "inputs": 5, "outputs": 6,
-        "raw_input_contents": 7,
-    }  # fmt: skip
-
-
 def test_an_inference(channel: grpc.Channel, pool: DescriptorPool) -> None:
     response = call(
         channel,

@@ -253,12 +253,6 @@ Y = {"name": "Y", "datatype": "FP32", "shape": [2, 3]}
     ("members", "output", "data", "text"),
     [
         pytest.param(
-            *(MODEL, Y, None),
-            '{"model_name":"m","model_version":"1","outputs":['
-            '{"name":"Y","datatype":"FP32","shape":[2,3]}]}',
-            id="bare",
-        ),
-        pytest.param(
             {"id": "é\n", **MODEL},
             {**Y, "parameters": {"dtype": "float8_e5m2", "binary_data_size": 1}},
             None,

@@ -367,7 +367,6 @@ def members(document_: Any, prefix: str = "") -> set[str]:
     ("path", "missing"),
     [
         ("/v2", set()),
-        ("/v2/models/round", set()),
         ("/v2/logging", set()),
         ("/v2/trace/setting", set()),
         (

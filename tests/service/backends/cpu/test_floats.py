@@ -64,17 +64,6 @@ def test_blocks_of_nothing_but_nans_come_back(name: str, rounding: Rounding) -> 
         np.testing.assert_array_equal(answer(name, rounding, np.array([nan])), [nan])
 
 
-@pytest.mark.parametrize("rounding", Rounding)
-@pytest.mark.parametrize("name", WIDE)
-def test_both_ways_give_the_same_bits(name: str, rounding: Rounding) -> None:
-    """The tame patterns go the quick way; one more element sends them the other."""
-    patterns, right = tame_pair(name, rounding)
-    assert quick_way_suits(name, rounding, patterns)
-    np.testing.assert_array_equal(answer(name, rounding, patterns), right)
-    barred = np.append(patterns, patterns.dtype.type(signalling_nan(name)))
-    np.testing.assert_array_equal(answer(name, rounding, barred)[:-1], right)
-
-
 @pytest.mark.parametrize("sign", [0, 1], ids=["positive", "negative"])
 @pytest.mark.parametrize("name", WIDE)
 def test_the_last_bit_is_set_only_where_it_is_worth_a_quarter_or_less(name: str, sign: int) -> None:

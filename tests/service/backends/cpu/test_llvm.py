@@ -49,13 +49,10 @@ def output_of(preparation: str) -> str:
     return done.stdout
 
 
-def test_all_of_them_are_there_in_the_end() -> None:
+def test_there_are_kernels_for_floats_alone() -> None:
     kernels = llvm_kernels()
     kernels.wait()
     assert {d.name for d in BY_NAME.values() if d.is_float} == {d.name for d in DTYPES}
-    for dtype in DTYPES:
-        for rounding in Rounding:
-            assert kernels.get(dtype, rounding) is not None
     assert kernels.get(BY_NAME["int32"], Rounding.TIES_TO_EVEN) is None
 
 

@@ -75,22 +75,6 @@ def test_memory_of_either_kind_on_either_side(
         device.pinned.pop(memory.ctypes.data, None)
 
 
-def test_integers_are_copied_by_way_of_the_device(pipeline: Pipeline) -> None:
-    source = np.arange(3 << 20, dtype=np.uint64).view(np.uint8)
-    target = np.empty_like(source)
-    device_of(pipeline).operations.clear()
-    pipeline.round(flat_call("uint64", "ties_to_even", 3 << 20), source, target)
-    np.testing.assert_array_equal(source, target)
-    assert {"copy in", "copy out"} == set(device_of(pipeline).operations)
-
-
-def test_strides_are_followed_on_the_device(pipeline: Pipeline) -> None:
-    device_of(pipeline).operations.clear()
-    call = transposition("bfloat16")
-    assert_rounded(pipeline, call)
-    assert "copy_strided" in device_of(pipeline).operations
-
-
 @pytest.mark.parametrize("launch", [1 << 12, 1 << 14])
 def test_launches_are_cut(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, launch: int) -> None:
     """Above a gigabyte there are several; here from a few kilobytes on."""
