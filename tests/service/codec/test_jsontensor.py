@@ -20,7 +20,6 @@ from tensor_round.contract.wire import strictjson
 from tensor_round_service.codec import jsontensor
 from tensor_round_verify.reference import all_patterns
 
-FLOATS = [d.name for d in DTYPES if d.is_float]
 INTEGERS = [d.name for d in DTYPES if not d.is_float]
 
 
@@ -43,6 +42,7 @@ def read(text: str, name: str, shape: tuple[int, ...], *, any_nesting: bool = Fa
 #: Those of nestings are in ``test_nesting.py``.
 FAULTS: dict[str, tuple[str, str, tuple[int, ...], tuple[int, ...], str]] = {
     "an object for a number": ("{}", "int8", (), (), "an object"),
+    "ragged": ("[[1,2],[3,4,5,6]]", "int8", (2, 3), (0,), "3 entries"),
     "null": ("[[1,2],[null,4]]", "int8", (2, 2), (1, 0), "null"),
     "boolean": ("[1,true]", "float32", (2,), (1,), "boolean"),
     "boolean for an integer": ("[false]", "uint8", (1,), (0,), "boolean"),

@@ -150,32 +150,27 @@ async def test_route_can_free_a_received_body(peer: Peer) -> None:
     await peer.response(b"free")
 
 
+#: The statuses of exchanges, who has left, and how the memory of responses was returned.
+Outcome = tuple[list[int | None], list[tuple[str, int]], list[tuple[bool, bool]]]
 FULL = Overloaded("full", retry_after=1)
 REFUSED = answer(b"Overloaded", CLOSE, status=b"400 Bad Request")
 
 
 @pytest.mark.parametrize("waits", [False, True], ids=["at-once", "later"])
 @pytest.mark.parametrize(
-    ("error", "status", "sent", "logged", "left", "ended"),
+    ("error", "status", "sent", "outcome"),
     [
-        (None, 200, answer(b"abc", CLOSE), 200, [], [(True, True)]),
+        (None, 200, answer(b"abc", CLOSE), ([200], [], [(True, True)])),
         # Its head cannot be written, so a preallocated response is.
-        (None, 999, PREALLOCATED, 500, [], [(True, False)]),
-        (ClientDisconnected(), 200, b"", None, [("/p", 1)], []),
-        (FULL, 200, REFUSED, 400, [], []),
-        (KeyError("none"), 200, PREALLOCATED, 500, [], []),
+        (None, 999, PREALLOCATED, ([500], [], [(True, False)])),
+        (ClientDisconnected(), 200, b"", ([None], [("/p", 1)], [])),
+        (FULL, 200, REFUSED, ([400], [], [])),
+        (KeyError("none"), 200, PREALLOCATED, ([500], [], [])),
     ],
     ids=["sent", "cannot be sent", "left", "refused", "failed"],
 )
 async def test_each_exchange_ends_with_its_status_and_count(
-    peer: Peer,
-    error: Exception | None,
-    status: int,
-    sent: bytes,
-    logged: int | None,
-    left: list[tuple[str, int]],
-    ended: list[tuple[bool, bool]],
-    waits: bool,
+    peer: Peer, error: Exception | None, status: int, sent: bytes, outcome: Outcome, waits: bool
 ) -> None:
     response, owner = owned(b"abc", status)
 
@@ -190,19 +185,16 @@ async def test_each_exchange_ends_with_its_status_and_count(
     await peer.send(asked("Connection: close", length=1) + b"a")
     assert await peer.end() == sent
     await until(lambda: not peer.server.tasks)
-    assert (peer.handler.statuses, peer.handler.left) == ([logged], left)
+    assert (peer.handler.statuses, peer.handler.left, owner.ended) == outcome
     assert [each.received for each in peer.handler.exchanges] == [1]
-    assert owner.ended == ended
 
 
 @pytest.mark.parametrize(
-    ("error", "left", "ended"), [(None, [("/p", 0)], [(True, False)]), (FULL, [], [])]
+    ("error", "outcome"),
+    [(None, ([None], [("/p", 0)], [(True, False)])), (FULL, ([None], [], []))],
 )
 async def test_response_or_refusal_for_a_lost_client_is_counted_once(
-    peer: Peer,
-    error: Exception | None,
-    left: list[tuple[str, int]],
-    ended: list[tuple[bool, bool]],
+    peer: Peer, error: Exception | None, outcome: Outcome
 ) -> None:
     response, owner = owned(b"abc")
 
@@ -217,9 +209,8 @@ async def test_response_or_refusal_for_a_lost_client_is_counted_once(
     peer.handler.answer = respond
     await peer.send(asked())
     await until(lambda: peer.handler.exchanges)
-    assert (peer.handler.statuses, peer.handler.left) == ([None], left)
+    assert (peer.handler.statuses, peer.handler.left, owner.ended) == outcome
     assert [each for _, each in peer.handler.refused] == ([] if error is None else [error])
-    assert owner.ended == ended
 
 
 async def test_an_error_within_a_response_aborts_it(peer: Peer) -> None:
