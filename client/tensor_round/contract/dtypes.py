@@ -35,7 +35,6 @@ class DType:
     """
 
     name: str
-    kind: Literal["float", "signed", "unsigned"]
     numpy: np.dtype[Any]
     mantissa_bits: int
     has_infinity: bool
@@ -95,7 +94,7 @@ class DType:
     @cached_property
     def is_float(self) -> bool:
         """Whether the type is a float; integers are returned unchanged."""
-        return self.kind == "float"
+        return self.mantissa_bits > 0
 
     def __repr__(self) -> str:
         return f"<DType {self.name}>"
@@ -108,25 +107,22 @@ def _ml(name: str) -> np.dtype[Any]:
 
 # A table reads best as one line a row.
 # fmt: off
-_F: Literal["float"] = "float"
-_S: Literal["signed"] = "signed"
-_U: Literal["unsigned"] = "unsigned"
 DTYPES: tuple[DType, ...] = (
-    #     canonical        kind  NumPy                 fraction  infinity  OIP
-    DType("float16",       _F, np.dtype("<f2"),         10, True,     "FP16"),
-    DType("bfloat16",      _F, _ml("bfloat16"),          7, True,     "BF16"),
-    DType("float32",       _F, np.dtype("<f4"),         23, True,     "FP32"),
-    DType("float64",       _F, np.dtype("<f8"),         52, True,     "FP64"),
-    DType("float8_e4m3fn", _F, _ml("float8_e4m3fn"),     3, False,    None),
-    DType("float8_e5m2",   _F, _ml("float8_e5m2"),       2, True,     None),
-    DType("int8",          _S, np.dtype("<i1"),          0, False,    "INT8"),
-    DType("int16",         _S, np.dtype("<i2"),          0, False,    "INT16"),
-    DType("int32",         _S, np.dtype("<i4"),          0, False,    "INT32"),
-    DType("int64",         _S, np.dtype("<i8"),          0, False,    "INT64"),
-    DType("uint8",         _U, np.dtype("<u1"),          0, False,    "UINT8"),
-    DType("uint16",        _U, np.dtype("<u2"),          0, False,    "UINT16"),
-    DType("uint32",        _U, np.dtype("<u4"),          0, False,    "UINT32"),
-    DType("uint64",        _U, np.dtype("<u8"),          0, False,    "UINT64"),
+    #     canonical        NumPy                 fraction  infinity  OIP
+    DType("float16",       np.dtype("<f2"),         10, True,     "FP16"),
+    DType("bfloat16",      _ml("bfloat16"),          7, True,     "BF16"),
+    DType("float32",       np.dtype("<f4"),         23, True,     "FP32"),
+    DType("float64",       np.dtype("<f8"),         52, True,     "FP64"),
+    DType("float8_e4m3fn", _ml("float8_e4m3fn"),     3, False,    None),
+    DType("float8_e5m2",   _ml("float8_e5m2"),       2, True,     None),
+    DType("int8",          np.dtype("<i1"),          0, False,    "INT8"),
+    DType("int16",         np.dtype("<i2"),          0, False,    "INT16"),
+    DType("int32",         np.dtype("<i4"),          0, False,    "INT32"),
+    DType("int64",         np.dtype("<i8"),          0, False,    "INT64"),
+    DType("uint8",         np.dtype("<u1"),          0, False,    "UINT8"),
+    DType("uint16",        np.dtype("<u2"),          0, False,    "UINT16"),
+    DType("uint32",        np.dtype("<u4"),          0, False,    "UINT32"),
+    DType("uint64",        np.dtype("<u8"),          0, False,    "UINT64"),
 )
 # fmt: on
 

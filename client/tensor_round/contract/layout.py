@@ -66,13 +66,12 @@ class Layout:
         byte_length: int | None = None,
         *,
         loc: tuple[str | int, ...] = (),
-        names: FieldNames = FieldNames(),
     ) -> Layout:
         """A validated layout; strides default to packed C order, the length to the least possible.
 
         Raises :class:`InvalidDescriptor` with the faults of :func:`layout_faults`.
         """
-        if faults := layout_faults(dtype, shape, strides, byte_length, loc=loc, names=names):
+        if faults := layout_faults(dtype, shape, strides, byte_length, loc=loc):
             raise InvalidDescriptor.of(faults)
         steps = packed_strides(shape) if strides is None else tuple(strides)
         if byte_length is None:

@@ -79,7 +79,7 @@ def test_assumptions_that_cannot_be_met_prove_nothing() -> None:
 
 
 def test_a_dtype_that_is_not_in_the_table_is_proved() -> None:
-    made = DType("float16_e6m9", "float", np.dtype("<u2"), 9, True, None)
+    made = DType("float16_e6m9", np.dtype("<u2"), 9, True, None)
     text = module_text(made, prefetch=False)
 
     def way(dtype: DType, rounding: Rounding, edit: texts.Edit) -> Found:
