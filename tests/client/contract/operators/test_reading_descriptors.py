@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
-import tensor_round as tr
 from support.cases.descriptors import CASES, EXAMPLES, faults, paths, resolved, varied
 from support.cases.dialect import ABSENT, Document
-from tensor_round.contract.errors import InvalidDescriptor, MalformedJSON
+from tensor_round.contract.errors import InvalidDescriptor, MalformedJSON, problem
 from tensor_round.contract.operators import registry
 from tensor_round.contract.operators.registry import (
     Descriptor,
@@ -124,9 +123,7 @@ def test_a_lone_surrogate_never_reaches_an_answer() -> None:
     ):
         with pytest.raises(InvalidDescriptor) as refused:
             validate(document)
-        refused.value.detail.encode("utf-8")
-        for fault in refused.value.faults:
-            "".join(map(str, fault.loc)).encode("utf-8")
+        json.dumps(problem(refused.value), ensure_ascii=False).encode("utf-8")
 
 
 VAST: dict[str, Document] = {
@@ -177,31 +174,12 @@ def test_a_text_nests_sixteen_levels_deep_and_a_document_has_512_values() -> Non
         validate(short[1])
 
 
-def test_messages_hold_no_address_of_a_library() -> None:
-    for dialect in DIALECTS:
-        with pytest.raises(InvalidDescriptor) as refused:
-            validate({"dialect": dialect, "input": 1, "desc": 1})
-        assert "http" not in refused.value.detail
-        assert "pydantic" not in refused.value.detail
-
-
-def test_a_model_refuses_the_same_in_python_and_on_the_wire() -> None:
-    with pytest.raises(ValidationError):
-        tr.OnnxDescriptor.model_validate(varied("onnx", {"op_type": ABSENT}))
-
-
-def test_the_catalog_is_json_of_every_version() -> None:
-    described = json.loads(json.dumps(catalog()))
-
-    assert tuple(described) == DIALECTS
-    assert [version["selected_by"] for version in described["onnx"]["versions"]] == [
-        list(range(11, 22)),
-        list(range(22, 29)),
-    ]
-
-
 def test_every_version_in_the_catalog_is_accepted_by_its_field() -> None:
-    for name, dialect in catalog().items():
+    described = json.loads(json.dumps(catalog()))
+    assert tuple(described) == DIALECTS
+    opsets = [version["selected_by"] for version in described["onnx"]["versions"]]
+    assert opsets == [[*range(11, 22)], [*range(22, 29)]]
+    for name, dialect in described.items():
         for version in dialect["versions"]:
             for value in version["selected_by"]:
                 document = varied(name, {dialect["version_field"]: value})
