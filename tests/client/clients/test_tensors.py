@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import pytest
 
 from support.cases.array_cases import patterns
 from support.cases.descriptors import DOCUMENTS, STRIDED, call_of, ieee754, payload_of
+from support.memory import traced
 from tensor_round.clients.tensors import allocate, payload, read_input, read_output, sink
 from tensor_round.contract.host_memory import strided_view
 
@@ -62,21 +62,19 @@ def test_an_output_without_a_gap_lands_in_its_own_memory() -> None:
     outs = [allocate(call.output), read_output(np.empty_like(x), call)]
     outs.append(read_output(bytearray(x.nbytes), call))
     for out in outs:
-        tracemalloc.start()
-        comes_down = sink(out, in_place=False, verified=True)
-        comes_down.get_buffer()[:] = x.view(np.uint8).data
-        comes_down.advance(x.nbytes)
-        comes_down.commit()
-        assert tracemalloc.get_traced_memory()[1] < 64 << 10
-        tracemalloc.stop()
+        with traced() as most:
+            comes_down = sink(out, in_place=False, verified=True)
+            comes_down.get_buffer()[:] = x.view(np.uint8).data
+            comes_down.advance(x.nbytes)
+            comes_down.commit()
+            assert most() < 64 << 10
         assert out.elements.tobytes() == x.tobytes()
 
 
 def test_in_place_a_piece_at_a_time_is_held_beside() -> None:
     call = call_of(ieee754("float32", [1 << 20]))
     x = patterns("float32", 1 << 20).copy()
-    tracemalloc.start()
-    comes_down = sink(read_output(x, call), in_place=True, verified=False)
-    assert tracemalloc.get_traced_memory()[1] < 320 << 10
-    tracemalloc.stop()
+    with traced() as most:
+        comes_down = sink(read_output(x, call), in_place=True, verified=False)
+        assert most() < 320 << 10
     assert comes_down.nbytes == x.nbytes

@@ -12,7 +12,6 @@ import os
 import subprocess
 import sys
 import time
-import tracemalloc
 from pathlib import Path
 
 import httpx2
@@ -24,6 +23,7 @@ from support.cases.array_cases import bits, expected_bits, patterns
 from support.cases.descriptors import ieee754
 from support.clients import AnyClient
 from support.command_line import good
+from support.memory import traced
 from tensor_round.contract import errors
 from tensor_round.contract.call import RoundCall
 from tensor_round_service import local
@@ -74,11 +74,10 @@ def test_rounding_in_place_takes_no_memory(kind: type[AnyClient]) -> None:
     with kind("local:") as client:
         client.round(x[:3])
         for target in (out, x):
-            tracemalloc.start()
-            assert client.round(x, out=target) is target
-            _, most = tracemalloc.get_traced_memory()
-            tracemalloc.stop()
-            assert most < 1 << 20
+            with traced() as most:
+                assert client.round(x, out=target) is target
+                peak = most()
+            assert peak < 1 << 20
             assert not target.any()
 
 

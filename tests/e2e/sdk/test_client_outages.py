@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-import tracemalloc
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ import pytest
 import tensor_round as tr
 from support.clients import AnyClient, answered
 from support.http.proxy import Fault, Proxy, answer
+from support.memory import traced
 from support.services.server import Service
 from tensor_round.clients.session import PATIENCE
 
@@ -245,11 +245,8 @@ def test_no_refusal_takes_much_memory(kind: type[AnyClient], name: str) -> None:
     sent = answer("503 Busy", make(), *headers)
     with answered(kind, Fault(answer=sent)) as client:
         client.ready()  # whatever is made once
-        tracemalloc.start()
-        try:
+        with traced() as most:
             with pytest.raises(tr.UnknownRefusal, match="HTTP status 503"):
                 client.round(X)
-            _, most = tracemalloc.get_traced_memory()
-        finally:
-            tracemalloc.stop()
-        assert most < 2 << 20
+            peak = most()
+        assert peak < 2 << 20

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import tracemalloc
 from typing import Any
 
 import httpx2
@@ -15,6 +14,7 @@ from support.cases.array_cases import LAYOUTS, bits, expected_bits, patterns
 from support.cases.every import every
 from support.clients import AnyClient, SteppedClient, answered
 from support.http.proxy import Fault, Proxy, answer
+from support.memory import traced
 from support.services.server import Service
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.operators import registry
@@ -205,10 +205,9 @@ def test_the_client_s_memory_is_bounded_by_tiles(
     out = np.empty_like(x)
     with kind(service.url, tile_bytes=1 << 20, connections=2) as client:
         client.round(x[:64], out=out[:64])
-        tracemalloc.start()
-        client.round(x, out=out)
-        _, peak = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
+        with traced() as most:
+            client.round(x, out=out)
+            peak = most()
     # Two tiles at once, each copied out, and in, and by the asynchronous transport once more.
     assert x.nbytes == 64 << 20
     assert peak < 10 << 20

@@ -6,7 +6,6 @@ import json
 import math
 import sys
 import time
-import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.memory import traced
 from tensor_round.contract.dtypes import BY_NAME, DTYPES, DType
 from tensor_round.contract.errors import InvalidDescriptor, PayloadSizeMismatch
 from tensor_round.contract.wire import strictjson
@@ -205,16 +205,13 @@ def test_4_mib_of_hostile_numbers_take_seconds_at_most(
 
 
 def test_a_vast_shape_takes_no_memory() -> None:
-    tracemalloc.start()
-    try:
+    with traced() as most:
         for shape in [(2**40,), (2**40, 2**20), (1, 2**60)]:
             with pytest.raises(PayloadSizeMismatch):
                 read("[[1]]", "float64", shape)
         assert read("[]", "float64", (0, 2**60)) == []
         assert written(b"", BY_NAME["float64"], (2**60, 0, 2**60)) == b"[]"
-        assert tracemalloc.get_traced_memory()[1] < 1 << 20
-    finally:
-        tracemalloc.stop()
+        assert most() < 1 << 20
 
 
 EXACT = [d for d in DTYPES if not d.is_float or d.width in (8, 64)]
@@ -243,12 +240,9 @@ def test_writing_takes_no_more_than_is_reserved_for_it(name: str, shape: tuple[i
     least = -sys.float_info.max if dtype.is_float else np.iinfo(dtype.numpy).min
     payload = np.full(count, least, dtype.numpy).tobytes()
     reserved = jsontensor.text_bytes(dtype, shape)
-    tracemalloc.start()
-    try:
+    with traced() as most:
         jsontensor.write(payload, dtype, shape)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+        peak = most()
     assert peak <= reserved + 1024 < 8 * peak
 
 

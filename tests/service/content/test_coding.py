@@ -6,7 +6,6 @@ import contextlib
 import gzip
 import hashlib
 import random
-import tracemalloc
 import zlib
 from collections.abc import Iterable
 
@@ -14,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.memory import traced
 from tensor_round.contract.errors import MalformedEncoding, UnsupportedEncoding
 from tensor_round_service.content.codings import (
     CODINGS,
@@ -135,13 +135,10 @@ def test_a_bomb_goes_off_a_step_at_a_time() -> None:
     assert len(bomb) * 1032 >= size  # two bits can encode 258 bytes
     steps = decoder()
     steps.feed(bomb)
-    tracemalloc.start()
-    try:
+    with traced() as most:
         for _ in range(20):
             assert len(steps.decode(10_000)) <= 10_000
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+        peak = most()
     assert peak < 10 * len(bomb)
 
 

@@ -6,7 +6,6 @@ import asyncio
 import gzip
 import hashlib
 import random
-import tracemalloc
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -14,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.memory import traced
 from tensor_round.contract.errors import (
     DigestMismatch,
     MalformedEncoding,
@@ -199,15 +199,12 @@ async def test_members_of_which_one_ends_before_a_target_does() -> None:
 async def test_decoding_takes_the_memory_that_is_reserved_for_it() -> None:
     received = Ready(gzip.compress(CONTENT, mtime=0), len(CONTENT))
     target = memoryview(bytearray(1000))
-    tracemalloc.start()
-    try:
+    with traced() as most:
         source = decoding(received)
         while not source.is_at_end:
             await source.receive_into(target)
-        traced = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert traced < DECODING_BYTES < traced + (60 << 10)
+        peak = most()
+    assert peak < DECODING_BYTES < peak + (60 << 10)
 
 
 @pytest.mark.parametrize("knows_end", [True, False])

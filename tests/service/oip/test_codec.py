@@ -6,7 +6,6 @@ import contextlib
 import copy
 import json
 import math
-import tracemalloc
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 
 from support.http.inference_form import INLINE, binary, tensor
 from support.http.inference_form import document as request
+from support.memory import traced
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import (
     InvalidDescriptor,
@@ -330,13 +330,10 @@ def test_oversized_document_is_refused_before_it_is_parsed(
 ) -> None:
     count = (8 << 20) // (len(item(1 << 20)) + 1)
     head = around % "".join(f"{item(index)}," for index in range(count)).encode()
-    tracemalloc.start()
-    try:
+    with traced() as most:
         with pytest.raises(MalformedJSON, match="more than"):
             codec.read_request(head)
-        assert tracemalloc.get_traced_memory()[1] < 5 << 20
-    finally:
-        tracemalloc.stop()
+        assert most() < 5 << 20
 
 
 def test_values_beside_the_data_are_bounded() -> None:
@@ -351,12 +348,9 @@ def test_values_beside_the_data_are_bounded() -> None:
 def test_a_request_and_its_numbers_take_no_more_than_the_census_says() -> None:
     for data in ([0] * 100_000, [[-1.5]] * 50_000, ["Infinity"] * 50_000):
         head = json.dumps({"inputs": [{**X, "shape": [len(data)], "data": data}]}).encode()
-        tracemalloc.start()
-        try:
+        with traced() as most:
             (tensor,) = codec.read_request(head).inputs
             assert isinstance(tensor.source, codec.Inline)
             dtype = BY_NAME["float32"]
             jsontensor.read(tensor.source.data, dtype, tensor.shape, any_nesting=True)
-            assert tracemalloc.get_traced_memory()[1] <= measure_json(head).nbytes
-        finally:
-            tracemalloc.stop()
+            assert most() <= measure_json(head).nbytes

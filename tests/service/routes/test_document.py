@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import tracemalloc
 from collections import Counter
 from collections.abc import Callable
 
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 
 from support.http.native_form import ieee754
+from support.memory import traced
 from tensor_round.contract.errors import InvalidDescriptor, MalformedJSON, TensorRoundError
 from tensor_round.contract.wire import strictjson
 from tensor_round.contract.wire.json_size import measure_json
@@ -30,12 +30,9 @@ def listed(item: str, count: int) -> str:
 
 
 def peak(work: Callable[[], object]) -> int:
-    tracemalloc.start()
-    try:
+    with traced() as most:
         work()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+        return most()
 
 
 def answered(text: bytes) -> tuple[bytes, int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 
 import tensor_round as tr
+from support.memory import traced
 from tensor_round.contract.operators.importers import dxdispatch
 
 TENSORS = {
@@ -222,10 +222,7 @@ LARGE = {
 def test_a_large_text_takes_linear_time_and_little_memory(begin: str, part: str, end: str) -> None:
     """A few copies of the text, and nothing for each character."""
     text = begin + part * (1_000_000 // len(part)) + end
-    tracemalloc.start()
-    try:
+    with traced() as most:
         with pytest.raises(tr.TensorRoundError):
             tr.from_dxdispatch(text)
-        assert tracemalloc.get_traced_memory()[1] < 8 << 20
-    finally:
-        tracemalloc.stop()
+        assert most() < 8 << 20

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-import tracemalloc
 from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.memory import traced
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import MalformedJSON, RequestRefused
 from tensor_round.contract.wire import strictjson
@@ -30,13 +30,10 @@ LENGTHS = (2 * KIB, 6 * KIB, 20 * KIB)
 
 def peak(work: Callable[[], object]) -> int:
     """The most bytes that Python had besides while it did that."""
-    tracemalloc.start()
-    try:
+    with traced() as most:
         with contextlib.suppress(RequestRefused):
             work()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+        return most()
 
 
 def listed(item: str, nbytes: int) -> bytes:

@@ -6,7 +6,6 @@ import contextlib
 import io
 import math
 import time
-import tracemalloc
 from functools import partial
 from typing import Any, Literal
 
@@ -17,6 +16,7 @@ from hypothesis import strategies as st
 from numpy.lib import format as numpy_format
 
 from support.cases.every import every
+from support.memory import traced
 from tensor_round.contract.dtypes import BY_NAME, DTYPES, DType
 from tensor_round.contract.errors import (
     InvalidDescriptor,
@@ -315,14 +315,11 @@ def refused(data: bytes, error: type[RequestRefused]) -> str:
 
 def test_a_claimed_tebibyte_is_a_number_and_nothing_else() -> None:
     data = header_of("<f8", False, (2**62,) * 64)
-    tracemalloc.start()
-    try:
+    with traced() as most:
         header = read(data)
         assert header.data_length == 2 ** (62 * 64 + 3)
         assert str(header.data_length)
-        assert tracemalloc.get_traced_memory()[1] < 1 << 20
-    finally:
-        tracemalloc.stop()
+        assert most() < 1 << 20
 
 
 # Against NumPy's own reader

@@ -6,7 +6,6 @@ And each is done as often as a lawful client may do it, with nothing refused.
 from __future__ import annotations
 
 import itertools
-import tracemalloc
 from collections.abc import Callable, Iterator
 
 import hpack
@@ -23,6 +22,7 @@ from support.http.http2_frames import (
     opened,
     setting,
 )
+from support.memory import traced
 from tensor_round_service.grpc.http2 import frames
 from tensor_round_service.grpc.http2.fields import Decoder
 from tensor_round_service.grpc.http2.frames import (
@@ -215,14 +215,11 @@ def test_a_block_that_grows_when_it_is_decoded() -> None:
     """One field of 4 KiB in the table, and then 16,000 times its index: 64 MiB in 16 KiB."""
     large = hpack.Encoder().encode([("x", "y" * 4000)], huffman=False)
     peer = Peer()
-    tracemalloc.start()
-    try:
+    with traced() as most:
         first = frame(Kind.HEADERS, END_HEADERS, 1, block() + large)
         bomb = frame(Kind.HEADERS, END_HEADERS, 3, block() + b"\xbe" * 16_000)
         peer.receive(first, bomb)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+        peak = most()
     assert peer.fault is Code.ENHANCE_YOUR_CALM
     assert peer.stream(1).head.fault is None
     assert peak < 1 << 20
