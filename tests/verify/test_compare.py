@@ -114,16 +114,6 @@ def test_ties_to_away_but_for_three_of_a_million() -> None:
     assert "<td>[12, 7]: x 2.5, b 2.0, expected 3.0</td>" in found._repr_html_()
 
 
-def test_the_sign_of_a_zero_counts() -> None:
-    a = np.array([-0.0, -0.3, 2.5, 3.5], np.float16)
-    found = tr.compare(a, np.array([0.0, -0.0, 2, 4], np.float16))
-    assert found.rule == "ties_to_even and zero's sign lost by -0.0 alone"
-    assert not found.exact
-    b = np.array([-0.0, 0.0, 2, 4], np.float16)
-    assert tr.compare(a, b).models == ("zero's sign lost by all but -0.0",)
-    assert tr.compare(a, a.round()).exact
-
-
 def test_a_bit_of_a_nan_counts() -> None:
     a = np.array([0x7FC00001, 0x40200000, 0x7FC00002, 0x3FC00000], np.uint32)
     b = np.array([0x7FC00001, 0x40000000, 0x7FC00003, 0x40000000], np.uint32)
@@ -133,18 +123,6 @@ def test_a_bit_of_a_nan_counts() -> None:
         "1 of the quiet NaNs with payload; "
         "first [2]: x NaN (0x7fc00002), b NaN (0x7fc00003), expected NaN (0x7fc00002)"
     )
-    b[0] = b[2] = 0x7FC00000
-    found = tr.compare(a.view(np.float32), b.view(np.float32))
-    assert found.rule == "ties_to_even and payload lost"
-
-
-def test_unexplained_difference_names_the_nearest_rule() -> None:
-    a = np.linspace(-40, 40, 1000, dtype=np.float64)
-    found = tr.compare(a, a[::-1].copy())
-    assert (found.explained, found.models) == (False, ())
-    assert found.sentence.startswith("no known rule; the nearest, ")
-    assert ", is wrong on 100 %: 1,000 of 1,000 elements, " in found.sentence
-    assert "operators" not in str(found)
 
 
 def test_a_model_is_named_for_much_alone() -> None:

@@ -211,24 +211,20 @@ def assert_lost(device: HostDevice, backend: CupyBackend) -> None:
     assert list(report["backends"]) == ["numpy"]
 
 
-def test_a_call_that_is_refused_by_a_device_that_lives_is_numpys_and_no_more(
-    device: HostDevice, backend: CupyBackend
+@pytest.mark.parametrize(("copies", "by"), [(True, "cupy"), (False, "numpy")])
+def test_a_device_that_refuses_a_call_counts_as_lost_if_its_bits_are_wrong(
+    device: HostDevice,
+    backend: CupyBackend,
+    monkeypatch: pytest.MonkeyPatch,
+    copies: bool,
+    by: str,
 ) -> None:
     device.when_asked = Once("round", DeviceFailed("invalid argument"))
+    if not copies:
+        monkeypatch.setattr("support.devices.host_device._move", lambda *_: None)
     assert_right(backend, "numpy")
-    assert backend.is_healthy
-    assert_right(backend, "cupy")
-
-
-def test_a_device_that_gives_wrong_bits_after_a_failure_counts_as_lost(
-    device: HostDevice, backend: CupyBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    device.when_asked = Once("round", DeviceFailed("invalid argument"))
-    monkeypatch.setattr("support.devices.host_device._move", lambda *_: None)
-    call, source, target, right = operands(backend, in_place=False)
-    assert backend.round(call, source, target) == "numpy"
-    assert target.tobytes() == right
-    assert not backend.is_healthy
+    assert backend.is_healthy is copies
+    assert_right(backend, by)
 
 
 def test_requests_under_way_when_the_device_is_lost_are_all_answered(
