@@ -3,7 +3,7 @@
 For a dtype of 8 or 16 bits and a rounding: round the patterns 0, 1, 2, ... (2^8 or 2^16 elements,
 little-endian), and hash the results, likewise little-endian. The digests come from an integer-only
 implementation of IEEE 754 that shares no code with the product
-(``tensor_round_verify.reference``); ``tests/client/contract/test_digests.py`` recomputes them. A
+(``tensor_round_verify.reference``); ``tests/client/contract/test_tables.py`` recomputes them. A
 result that differs from them is a fault of the product, so a published digest never changes.
 """
 

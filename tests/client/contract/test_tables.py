@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from itertools import product
 from typing import Any, get_args
 
 import ml_dtypes
@@ -19,6 +21,7 @@ from tensor_round.contract.dtypes import (
     from_numpy,
 )
 from tensor_round.contract.rounding import Rounding, RoundingName
+from tensor_round_verify.reference import all_patterns, rounded
 
 each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.name)
 
@@ -103,6 +106,15 @@ def test_literals_for_type_checkers_are_the_tables() -> None:
 
 def test_a_direction_prints_as_its_wire_name() -> None:
     assert f"{Rounding.TIES_TO_AWAY}" == str(Rounding.TIES_TO_AWAY) == "ties_to_away"
+
+
+def test_the_published_digests_are_the_references() -> None:
+    """SHA-256 of the little-endian results for every pattern, ascending."""
+    for (dtype, rounding), published in DIGESTS.items():
+        results = rounded(all_patterns(dtype), dtype, rounding).tobytes()
+        assert hashlib.sha256(results).hexdigest() == published
+    narrow = {name for name, row in BY_NAME.items() if row.width <= 16}
+    assert DIGESTS.keys() == {*product(narrow, Rounding)}
 
 
 def test_rows_that_differ_from_the_published_ones_are_named() -> None:
