@@ -56,7 +56,7 @@ def _show_version(wanted: bool) -> None:
 def serve(options: Annotated[list[str] | None, typer.Argument()] = None) -> None:
     """Say which program serves."""
     command = shlex.join(["tensor-round-service", *(options or [])])
-    raise typer.BadParameter(f"this is the client; a service is started by {command}")
+    raise typer.BadParameter(f"this is the client; to start a service, run {command}")
 
 
 @app.callback()

@@ -40,7 +40,7 @@ def compare_files(
     """
     if operators:
         command = shlex.join(["tensor-round", "compare", first])
-        why = f"all operators are compared, also those, by {command}"
+        why = f"compare has no operator; to compare all, run {command}"
         raise typer.BadParameter(why, param_hint="--operator")
     a = read_tensor(first, dtype, "A").array
     b = None if second is None else read_tensor(second, dtype, "B").array

@@ -66,7 +66,7 @@ def conformance(
             for backend, names in wrong.items():
                 typer.echo(_wrapped(_summary(one_line(backend), names)))
             verdict = "conforms to" if conforms else "does NOT conform to"
-            typer.echo(f"The service {verdict} what tensor-round {__version__} publishes.")
+            typer.echo(f"The service {verdict} the digests of tensor-round {__version__}.")
         if not conforms:
             raise typer.Exit(1)
 

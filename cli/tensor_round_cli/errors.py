@@ -52,20 +52,23 @@ def print_file_error(error: OSError, as_json: bool) -> None:
         typer.echo(f"tensor-round: {detail}", err=True)
 
 
+_SET_URL = "set the URL with --url or TENSOR_ROUND_URL"
+
+
 def _advice(error: TensorRoundError, url: str) -> list[str]:
     lines = []
     if isinstance(error, RequestRefused):
         lines.append(f"refused as {error.code or error.status}")
         if error.status == 401:
-            lines.append("--api-key-file or TENSOR_ROUND_API_KEY gives the key")
+            lines.append("pass the key with --api-key-file or TENSOR_ROUND_API_KEY")
         elif error.status == 404:
-            lines.append(f"does the service begin at {url}? --url or TENSOR_ROUND_URL says where")
+            lines.append(f"does the service begin at {url}? {_SET_URL}")
     elif isinstance(error.__cause__, ssl.SSLCertVerificationError):
-        lines.append("--ca-file names the certificates to trust")
+        lines.append("pass the certificates to trust with --ca-file")
     elif isinstance(error, ConnectionFailed):
-        lines.append(f"is a service running at {url}? --url or TENSOR_ROUND_URL says where")
+        lines.append(f"is a service running at {url}? {_SET_URL}")
         if isinstance(error.__cause__, ssl.SSLError):
-            lines.append("--cert-file names the certificate that a service may ask for")
+            lines.append("pass a certificate that the service asks for with --cert-file")
     if error.request_id is not None:
         lines.append(f"request {error.request_id}")
     return lines

@@ -89,7 +89,7 @@ def _call(text: bytes, path: Path) -> RoundCall:
         _, plan = read_descriptor(text)
     except (MalformedJSON, InvalidDescriptor) as error:
         if _is_dxdispatch(text):
-            detail = f"{path} is DxDispatch's JSON; this writes its descriptor: {_convert(path)}"
+            detail = f"{path} is DxDispatch's JSON; to convert it, run {_convert(path)}"
         elif isinstance(error, MalformedJSON):
             detail = f"{path}: {of_a_model(str(path)) or error.detail}"
         else:

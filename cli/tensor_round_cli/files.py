@@ -62,7 +62,7 @@ def of_a_model(path: str) -> str | None:
     # Not every .json is one.
     if PurePath(path).suffix.lower() not in (".onnx", ".xml"):
         return None
-    return f"this is a model, whose rounding nodes are verified by {how_to_verify(path)}"
+    return f"this is a model; to verify its rounding nodes, run {how_to_verify(path)}"
 
 
 def check_target(target: str) -> None:

@@ -66,7 +66,7 @@ def verify_model_file(
     """Print the verdicts on a model if any is wrong, and always a summary on stderr."""
     if inputs is None or not runtimes:
         missing = "--input" if inputs is None else "--runtime"
-        why = f"a model is verified on its inputs, in runtimes: {how_to_verify(model)}"
+        why = f"a model needs inputs and runtimes: {how_to_verify(model)}"
         raise typer.BadParameter(why, param_hint=missing)
     # Only the report goes to standard output; what a runtime prints goes to stderr.
     with verdict_or_exit(as_json), redirect_stdout(sys.stderr):

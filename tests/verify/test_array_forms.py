@@ -208,7 +208,7 @@ def zero(x: Array) -> Array:
     return np.zeros_like(x)
 
 
-NOT_ROUNDED = "the last 3 of 19 elements are not rounded, and so behind the last multiple of 16"
+NOT_ROUNDED = "the last 3 of 19 elements are not rounded, like those after the last multiple of 16"
 #: By kind: the kernel, and the words of the one cause that is found.
 SUBTLE: dict[str, tuple[Kernel, str]] = {
     "tail-of-16": (tail(16, same), NOT_ROUNDED),
@@ -237,7 +237,7 @@ SUBTLE: dict[str, tuple[Kernel, str]] = {
     ),
     "index-of-16-bits": (
         spoiling(behind_65536),
-        "the elements behind the first 65,536 are not rounded",
+        "the elements after the first 65,536 are not rounded",
     ),
     "fails-below-8": (
         fails_below_eight,
@@ -264,7 +264,7 @@ SUBTLE: dict[str, tuple[Kernel, str]] = {
     "fortran": (fortran, "wrong for several dimensions: (64, 64), (64, 19), (4, 16, 16)"),
     "in-place": (in_place, "changes its operand"),
     "writes-beyond": (writes_beyond, "writes beyond its operand"),
-    "static-buffer": (Stateful("static buffer"), "its result is changed by the next call"),
+    "static-buffer": (Stateful("static buffer"), "the next call changes its result"),
     "second-call": (Stateful("second call"), "differs from call to call: "),
     "every-third-call": (Stateful("every third call"), "differs from call to call"),
     "into-itself": (into, "wrong in place, with out=x"),
@@ -340,7 +340,7 @@ def program(folder: Path, body: str) -> str:
         ("", []),
         (
             "rest = x.size % 8\nif rest: y[-rest:] = x[-rest:]",
-            ["the last 3 of 19 elements are not rounded, and so behind the last multiple of 8"],
+            ["the last 3 of 19 elements are not rounded, like those after the last multiple of 8"],
         ),
         ("x.max()", ["the empty tensor: "]),
         (
@@ -414,7 +414,7 @@ def test_a_kernel_that_hangs_on_one_length_is_not_called_again() -> None:
         return rounded(x)
 
     try:
-        with pytest.raises(CannotVerify, match="was not done after 2 s"):
+        with pytest.raises(CannotVerify, match="did not finish within 2 s"):
             verify(kernel, dtypes=["float16"], timeout=2)
     finally:
         released.set()

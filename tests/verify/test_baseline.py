@@ -127,7 +127,7 @@ def test_other_patterns_are_not_compared() -> None:
     [
         ("{", "is not JSON"),
         ("[" * 100_000, "is not JSON"),
-        ("[]", "a baseline is what verify --json prints"),
+        ("[]", "a baseline is the output of verify --json"),
         ("{}", "KeyError: 'verdicts'"),
         ({"verdicts": [{"dtype": "float16"}]}, "KeyError: 'rounding'"),
         ({"verdicts": 3}, "TypeError"),

@@ -262,7 +262,7 @@ def test_every_code_of_every_scale_survives_the_way_back() -> None:
             InvalidArgument,
             r'scale: got "up"; did you mean ceil\? Accepted: floor, ceil, rceil, even',
         ),
-        ({"dtypes": ["int8"]}, CannotVerify, "block_quantize is verified of float32, float16"),
+        ({"dtypes": ["int8"]}, CannotVerify, "block_quantize supports only float32, float16"),
     ],
 )
 def test_unknown_rules_and_types_fail(asked: Any, error: type[Exception], message: str) -> None:

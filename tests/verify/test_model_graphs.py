@@ -386,7 +386,7 @@ LACKING: dict[str, tuple[Rule, list[Array], str]] = {
         [np.float32([1]), np.float32([1]), np.zeros(1, ml_dtypes.float8_e5m2)],
         "zero point of float8_e5m2",
     ),
-    "bool": (Rounding("ties_to_even"), [np.array([True])], "of type bool"),
+    "bool": (Rounding("ties_to_even"), [np.array([True])], "has type bool"),
     "another-type": (Rounding("ties_to_even"), [np.float32([1])], "turned float32 into uint8"),
     "no-float": (Casting("uint8"), [np.int32([1])], "turned int32 into uint8"),
 }
@@ -430,5 +430,5 @@ def test_a_runtime_alone_casts_and_lacks_the_rest() -> None:
         alone(node(Quantizing(0)), [*x, one], numpy)
     with pytest.raises(NotTaken, match="no dequantize_linear"):
         alone(node(Dequantizing(0)), [*x, one], numpy)
-    with pytest.raises(NotTaken, match="of type bool"):
+    with pytest.raises(NotTaken, match="has type bool"):
         alone(node(Rounding("ties_to_even")), [Tensor.of(np.array([True]))], numpy)

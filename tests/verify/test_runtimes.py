@@ -314,9 +314,9 @@ def test_javascripts_math_round(tmp_path: Path) -> None:
         ("import sys; sys.exit('no such type')", "ended with exit code 1: no such type"),
         (r"import sys; sys.exit('\033[31mred\007')", "ended with exit code 1: [31mred"),
         ("import os; os.abort()", "was ended by SIGABRT"),
-        ("import time; time.sleep(100)", "was not done after 2 s"),
+        ("import time; time.sleep(100)", "did not finish within 2 s"),
         ("import sys\nwhile True: sys.stdout.write('x' * 65536)", "wrote more than 131,072 bytes"),
-        ("import os, time; os.close(1); time.sleep(100)", "was not done after 2 s"),
+        ("import os, time; os.close(1); time.sleep(100)", "did not finish within 2 s"),
     ],
     ids=[
         "few-bytes",
@@ -330,7 +330,7 @@ def test_javascripts_math_round(tmp_path: Path) -> None:
     ],
 )
 def test_a_program_that_fails_gets_no_verdict(tmp_path: Path, code: str, why: str) -> None:
-    seconds = 2 if "not done" in why else 60
+    seconds = 2 if "did not finish" in why else 60
     began = time.monotonic()
     assert why in why_not(program(tmp_path, code), dtypes=["float16"], timeout=seconds)
     assert time.monotonic() - began < 50  # half of what those take that hang
@@ -353,7 +353,7 @@ def with_a_child(folder: Path, child: str, then: str = "child.wait()") -> str:
 def test_a_child_with_a_session_of_its_own_delays_no_end(tmp_path: Path, then: str) -> None:
     """It is not in the program's group, and has the pipe."""
     runtime = with_a_child(tmp_path, "['sleep', '600'], start_new_session=True", then)
-    assert "was not done after 3 s" in why_not(runtime, dtypes=["float16"], timeout=3)
+    assert "did not finish within 3 s" in why_not(runtime, dtypes=["float16"], timeout=3)
     os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)  # it is there still
 
 

@@ -73,7 +73,7 @@ class Baseline:
             return cls(dict(rows))
         except (KeyError, TypeError, ValueError) as error:
             raise CannotVerify(
-                "a baseline is what verify --json prints: verdicts, each with dtype, rounding, "
+                "a baseline is the output of verify --json: verdicts, each with dtype, rounding, "
                 f"tried, wrong and sha256; {type(error).__name__}: {error}"
             ) from None
 

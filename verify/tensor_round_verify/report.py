@@ -162,8 +162,8 @@ class Verdict:
 
     ``digest`` is the SHA-256 of every wrongly rounded operand with its result, in the order of the
     patterns. Runs with equal digests have the same faults. ``nans`` are NaNs that came back with
-    other bits, where these are reported and not judged. ``calls`` are faults of no pattern: results
-    that depend on the array or the call. ``refused`` are forms of arrays that the runtime refuses.
+    other bits, where these are reported and not judged. ``calls`` are results that depend on
+    the array or the call. ``refused`` are forms of arrays that the runtime refuses.
     """
 
     dtype: str

@@ -41,8 +41,7 @@ def round_lazily(
     :class:`InvalidDescriptor`, and :class:`InvalidArgument` for ``out`` and ``progress``.
     """
     if out is not None or progress is not False:
-        raise InvalidArgument("a lazy array is rounded when it is computed: "
-                              "it has neither out nor progress")  # fmt: skip
+        raise InvalidArgument("dask computes a lazy array later: omit out and progress")
     if form_of(x) in _XARRAY:
         data = round_lazily(round, x.data, operator, None, False)
         return x.copy(deep=False, data=data)

@@ -139,7 +139,7 @@ def _read_numbers(x: Any, name: str) -> Operand:
         rule = f"pass numpy.asarray({name})" if can else "its elements must be numbers"
         raise InvalidArgumentType(f"{name} is a {held}: {rule}")
     if numbers.dtype.kind not in "iuf":
-        raise InvalidArgument(f"{name} has integers of more than 64 bits, and no dtype has them")
+        raise InvalidArgument(f"{name} has integers of more than 64 bits, which no dtype supports")
     return _operand(numbers, lambda y: _nested_as(x, y.tolist()), is_view=False)
 
 
@@ -182,7 +182,7 @@ def _read_columns(x: Any, name: str, dtype: Any, make: Callable[..., Any]) -> Op
         if numpy is None or numpy.kind not in "iuf":
             return _unsupported(x, dtype)
         raise InvalidArgument(
-            f"{name} has pandas' dtype {dtype}, whose NA no array has: "
+            f"{name} has pandas' dtype {dtype}, and arrays have no NA: "
             f'pass {name}.to_numpy("{numpy}")'
         )
 
@@ -200,7 +200,7 @@ def _read_polars(x: Any, name: str) -> Operand:
         return _unsupported(x, x.dtype)
     if x.null_count():
         raise InvalidArgument(
-            f"{name} has nulls, which no array has: pass {name}.fill_null(...) or "
+            f"{name} has nulls, and arrays have none: pass {name}.fill_null(...) or "
             f"{name}.drop_nulls()"
         )
     return _operand(x.to_numpy(), lambda y: polars.Series(x.name, y), is_view=False)

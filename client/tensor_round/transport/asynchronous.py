@@ -232,7 +232,7 @@ class Tasks:
                 return await work()
         except TimeoutError as error:
             deadline.remaining()
-            raise DeadlineExceeded("the call was not over in time") from error
+            raise DeadlineExceeded("the call did not finish in time") from error
 
     async def sleep(self, seconds: float, deadline: Deadline) -> None:
         """Wait for this many seconds."""

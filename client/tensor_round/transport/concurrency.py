@@ -28,7 +28,7 @@ class Deadline:
         if left == float("-inf"):
             raise DeadlineExceeded("the call has failed")
         if left <= 0:
-            raise DeadlineExceeded(f"the call was not over within {self._seconds} seconds")
+            raise DeadlineExceeded(f"the call did not finish within {self._seconds} seconds")
         return None if left == float("inf") else left
 
     def next_wait(self) -> float:

@@ -157,7 +157,7 @@ class Connection:
             where = self._address.uds or self._address.host_header
             if isinstance(error, TimeoutError) and error.errno is None:
                 # The deadline's; the kernel's ETIMEDOUT has a number.
-                raise DeadlineExceeded(f"{where} was not connected to in time") from error
+                raise DeadlineExceeded(f"cannot connect to {where} in time") from error
             failure = ConnectionFailed(f"cannot connect to {where}: {error}{_advice(error)}")
             failure.is_connected = False
             failure.is_unavailable = isinstance(error, _REFUSALS)

@@ -166,7 +166,7 @@ class Decoder:
             self._encoded = self._stream.unconsumed_tail or self._stream.unused_data
             self._decoded += len(decoded)
             if self._fed - len(self._encoded) > 2 * self._decoded + _SLACK_BYTES:
-                raise MalformedEncoding("the encoded body is much longer than what it decodes to")
+                raise MalformedEncoding("the encoded body is much longer than the decoded one")
             if decoded:
                 return decoded
         return b""

@@ -119,7 +119,7 @@ class Call:
             coding = self.stream.head.values.get(b"grpc-encoding", b"")
             decoder = decoder_for(coding.decode("latin-1"))
             if decoder is None:
-                raise UnsupportedEncoding("a message is compressed, grpc-encoding does not say how")
+                raise UnsupportedEncoding("a message is compressed, but grpc-encoding is missing")
             job.reserve(DECODING_BYTES)
             rest, length = Decoded(rest, decoder), 0
         return memoryview(await read_all(rest, limit, job.reserve, length))

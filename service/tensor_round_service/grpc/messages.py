@@ -172,7 +172,7 @@ def _packed(contents: memoryview, datatype: str) -> bytes:
     if wanted in _INTEGERS:
         typed = numbers.astype(dtype)
         if not np.array_equal(typed, numbers):
-            raise Malformed(f"the contents have numbers that {datatype} does not have")
+            raise Malformed(f"the contents have numbers beyond the range of {datatype}")
         numbers = typed
     return numbers.tobytes()
 

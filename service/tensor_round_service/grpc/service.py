@@ -103,7 +103,7 @@ class Service:
         head = stream.head
         content_type = head.values.get(b"content-type", b"")
         if head.fault is None and not content_type.startswith(_CONTENT_TYPE):
-            raise UnsupportedMediaType("over HTTP/2 this service speaks gRPC alone")
+            raise UnsupportedMediaType("over HTTP/2 this service supports only gRPC")
         self._gate.check(head)
         method = self._methods.get(head.path)
         if method is None:

@@ -63,7 +63,7 @@ _GAUGES: dict[str, tuple[Key, str]] = {
     "bytes_in_flight": ((), "Bytes that requests hold now."),
     "bytes_in_flight_limit": ((), "Bytes that requests may hold together (MAX_BYTES_IN_FLIGHT)."),
     "ready": ((), "Workers that take requests and whose device works."),
-    "connections": (("state",), "Open connections, by what they wait for."),
+    "connections": (("state",), "Open connections, by state."),
     "device_memory_used_bytes": (("device",), "Memory in use on the device, by all processes."),
     "device_memory_total_bytes": (("device",), "Memory of the device."),
 }
@@ -145,7 +145,7 @@ def _phases(totals: Rows) -> Metric:
     family = HistogramMetricFamily(
         f"{PREFIX}_phase_seconds",
         "Seconds that tensors took to be received, to wait for a thread, to be rounded, and to be "
-        "sent; size is the smallest of some sizes that the body does not exceed.",
+        "sent; size is an upper bound of the body's bytes.",
         labels=("phase", "size"),
     )
     bounds = [*map(str, BUCKETS), "+Inf"]

@@ -331,7 +331,7 @@ def test_mixed_columns_of_pandas_are_refused() -> None:
     for dtype, numpy in (("Float32", "f4"), ("Int8", "i1"), ("UInt8", "u1")):
         nullable = type("Nullable", (str,), {"numpy_dtype": np.dtype(numpy)})(dtype)
         assert refused(Series(VALUES, dtype=nullable), "z") == (
-            f"z has pandas' dtype {dtype}, whose NA no array has: "
+            f"z has pandas' dtype {dtype}, and arrays have no NA: "
             f'pass z.to_numpy("{np.dtype(numpy)}")'
         )
     nothing = type("Nullable", (str,), {"numpy_dtype": np.dtype(bool)})("boolean")
@@ -347,7 +347,7 @@ def test_a_series_of_polars() -> None:
     y = operand.wrap(operand.array + 1)
     assert (type(y), y.name, y.values.tobytes()) == (PolarsSeries, "gain", (VALUES + 1).tobytes())
     assert refused(PolarsSeries("gain", VALUES, nulls=1), "z") == (
-        "z has nulls, which no array has: pass z.fill_null(...) or z.drop_nulls()"
+        "z has nulls, and arrays have none: pass z.fill_null(...) or z.drop_nulls()"
     )
     text = read_array(PolarsSeries("gain", VALUES, nulls=1, is_numeric=False))
     assert text.dtype.startswith("namespace")

@@ -39,7 +39,7 @@ def test_conformance(service: Service) -> None:
     shown = good("conformance", url=service.url).stdout.decode()
     assert "bfloat16" in shown
     assert "NO" not in shown
-    assert shown.splitlines()[-1].startswith("The service conforms to what tensor-round")
+    assert shown.splitlines()[-1].startswith("The service conforms to the digests of tensor-round")
     assert json.loads(good("conformance", "--json", url=service.url).stdout)["matches_this_package"]
 
 
@@ -123,7 +123,7 @@ def test_certificates_that_are_not_trusted_are_told_of(service: Service) -> None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(SERVER)
     with Proxy(service.address, tls=context) as proxy:
-        bad(1, "--ca-file names the certificates to trust", "ping", url=proxy.url)
+        bad(1, "pass the certificates to trust with --ca-file", "ping", url=proxy.url)
         good("ping", "--ca-file", CA, url=proxy.url)
 
 

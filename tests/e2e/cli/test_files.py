@@ -182,7 +182,7 @@ def test_dxdispatch_s_json_is_told_how_to_become_a_descriptor(tmp_path: Path, te
     assert done.returncode == 2
     told = done.stderr.decode().replace("│", "").split()
     assert " ".join(told[told.index("round.json") :]).startswith(
-        "round.json is DxDispatch's JSON; this writes its descriptor: python -c "
+        "round.json is DxDispatch's JSON; to convert it, run python -c "
         "\"import tensor_round as tr; print(tr.from_dxdispatch('round.json')"
         '.descriptor().to_json().decode())" > descriptor.json'
     )

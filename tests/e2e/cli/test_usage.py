@@ -48,7 +48,7 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
         }.items()
     },
     **{
-        f"model-for-{arguments[0]}": (f"verified by tensor-round verify {arguments[at]} --input "
+        f"model-for-{arguments[0]}": (f"run tensor-round verify {arguments[at]} --input "
                                       f"x.npz --runtime {runtime}", arguments)
         for at, runtime, arguments in (
             (1, "onnxruntime", ("compare", "m.onnx")),
@@ -57,9 +57,9 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
         )
     },
     "model-as-result": ("verify m.onnx --input x.npz", ("compare", "f4.npy", "m.onnx")),
-    "operators-of-compare": ("by tensor-round compare f4.npy",
+    "operators-of-compare": ("run tensor-round compare f4.npy",
                              ("compare", "f4.npy", "--operator", "onnx", "--operator", "mlir:x")),
-    "serve": ("started by tensor-round-service --port 8901", ("serve", "--port", "8901")),
+    "serve": ("run tensor-round-service --port 8901", ("serve", "--port", "8901")),
     "no-folder": ("there is no folder nowhere", ("round", "f4.npy", "nowhere/out.npy")),
     "into-a-folder": (". is a folder", ("round", "f4.npy", ".")),
     "wrong-url": ("unix:///path", ("ping", "--url", "gopher://x")),

@@ -138,7 +138,7 @@ def test_a_fault_of_calls_is_told_and_1(folder: Path) -> None:
     assert done.returncode == 1
     assert (
         "float16 ties_to_even: every pattern is right, but the last 3 of 11 elements are not "
-        "rounded, and so behind the last multiple of 8 at every length.\n  x "
+        "rounded, like those after the last multiple of 8 at every length.\n  x "
     ) in done.stdout
     assert done.stderr == "python:kernels:tail: 65,536 results, 0 wrong, 1 call error\n"
 
@@ -191,7 +191,7 @@ NO_VERDICT: dict[str, tuple[tuple[str, ...], str]] = {
     "unknown": (("nothing",), 'runtime: got "nothing"; accepted: '),
     "hangs": (
         (f"cmd:{sys.executable} -c 'while True: pass'", "--timeout", "1"),
-        "was not done after 1 s",
+        "did not finish within 1 s",
     ),
     "lacks-the-type": (("numpy", "--dtype", "int8"), "no verdict on int8"),
     "no-baseline": (("numpy", "--baseline", "none.json"), "none.json: No such file"),
@@ -203,7 +203,7 @@ NO_VERDICT: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "no-runtime": (
         ("TOWARD_ZERO.json", *INPUT),
-        "in runtimes: tensor-round verify TOWARD_ZERO.json --input x.npz",
+        "and runtimes: tensor-round verify TOWARD_ZERO.json --input x.npz",
     ),
     "for-a-runtime": (
         (*RIGHT_NODE, "--every"),

@@ -165,7 +165,7 @@ def test_members_of_nothing_come_to_an_end(first: bytes) -> None:
             fed += len(piece)
             assert not steps.decode(1 << 10)
 
-    with pytest.raises(MalformedEncoding, match="longer than what it decodes to"):
+    with pytest.raises(MalformedEncoding, match="longer than the decoded one"):
         feed_in_vain()
     bound = (64 << 10) + 2 * made
     assert bound < fed <= bound + len(piece)
@@ -179,7 +179,7 @@ def test_the_encoded_bytes_that_so_few_may_have(more: int) -> None:
     name = bytes([65]) * (2 * len(content) + (64 << 10) + more - len(plain) - 1) + b"\0"
     encoded = plain[:3] + b"\x08" + plain[4:10] + name + plain[10:]
     if more:
-        with pytest.raises(MalformedEncoding, match="longer than what it decodes to"):
+        with pytest.raises(MalformedEncoding, match="longer than the decoded one"):
             decoded("gzip", [encoded])
     else:
         assert decoded("gzip", [encoded]) == content

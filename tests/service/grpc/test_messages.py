@@ -328,7 +328,7 @@ REFUSED = {
     "numbers of another type": (typed("FP32", "fp64_contents", [1.0]), "must be in one list"),
     "numbers that a type does not have": (
         typed("INT8", "int_contents", [128]),
-        "that INT8 does not have",
+        "beyond the range of INT8",
     ),
     "a negative size": (
         request(parameters={"timeout": {"int64_param": -1}}, raw_input_contents=[RAW]),

@@ -110,7 +110,7 @@ class ArrayForms:
             before = result.tobytes() if isinstance(result, np.ndarray) else None
             self._attempt(self._arrays.round, self._trials.line(LENGTH).array)
             if isinstance(result, np.ndarray) and result.tobytes() != before:
-                self._add("its result is changed by the next call")
+                self._add("the next call changes its result")
 
     def _attempt(self, function: Callable[..., object], *arrays: Values) -> object:
         """What a call returns, or its error; raises :class:`TimedOut`."""

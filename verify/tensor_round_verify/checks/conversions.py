@@ -83,7 +83,7 @@ def conversions(
         if not roundings or how.rounding in roundings
     ]
     if not asked or named - {*sources, *targets}:
-        raise CannotVerify(f"{operator} is verified of {', '.join((*sources, *targets))} alone")
+        raise CannotVerify(f"{operator} supports only {', '.join((*sources, *targets))}")
     return asked
 
 

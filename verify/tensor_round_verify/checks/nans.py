@@ -14,7 +14,7 @@ from ..reference import FLOATS, Bits, is_nan
 _WORDS = {
     "NaN quieted": "are quieted",
     "payload lost": "lose their payload",
-    "payload cut to float32's": "keep of their payload what float32 has",
+    "payload cut to float32's": "keep only float32's part of their payload",
     "NaN's sign lost": "lose their sign",
 }
 #: Of a model whose name is a pattern.

@@ -51,7 +51,7 @@ def _tail(found: ByLength, tried: Sequence[int], what: str) -> str:
         if longer and longer <= set(found) and behind and all(n % width for n in found):
             n = min(longer, key=lambda n: (n % width < 3, n))
             ends = _ends("last", n % width, n, what)
-            return f"{ends}, and so behind the last multiple of {width} at every length"
+            return f"{ends}, like those after the last multiple of {width} at every length"
     return ""
 
 
@@ -74,7 +74,7 @@ def _rest(found: ByLength, what: str) -> str:
     if len(first) == 1 and 0 not in first:
         (start,) = first
         if all(wrong.places.size == n - start for n, wrong in found.items()):
-            return f"the elements behind the first {start:,} are {what}"
+            return f"the elements after the first {start:,} are {what}"
     return ""
 
 

@@ -217,7 +217,7 @@ def usable_cores() -> int:
 def _of_place(moved: Moved, dtype: str) -> CallFault:
     """The fault of a result that another place or array does not give."""
     cause = (
-        f"depends on the place: element {moved.place:,} of {moved.length:,} is another elsewhere"
+        f"depends on the position: element {moved.place:,} of {moved.length:,} differs elsewhere"
     )
     return CallFault(cause, Example(dtype, moved.x, moved.got, moved.elsewhere))
 

@@ -45,26 +45,25 @@ def verify(
 ) -> Report:
     """Round the test patterns of :func:`blocks` by a runtime, and compare each result bit for bit.
 
-    With the ``operator`` ``cast`` or ``quantize_linear`` it is verified in these instead, at
-    every tie and every number of the target. There any NaN is right for a NaN, and ``every`` has
-    no effect.
-
-    With ``block_quantize`` or ``block_dequantize`` the ``dtypes`` are block formats, such as
-    ``mxfp4_e2m1``, and types of operands; ``scale`` is the rule of scales: ``floor``, which is
-    the specification's, ``ceil``, ``rceil`` or ``even``.
-
     ``runtime`` is a name as on the command line (``onnxruntime``, ``cmd:./kernel``), or a function
     from NumPy array to NumPy array. ``dtypes`` and ``roundings`` default to all that it supports.
-    ``every`` tries all 2^32 patterns of dtypes of 32 bits. ``nans`` is the required result for a
-    NaN: the same ``bits``, a ``quiet`` NaN as IEEE 754 has it, or ``any`` NaN; without it any is
-    right, and the report says what becomes of NaNs' bits. Beside patterns, a runtime's results
-    must not depend on the array's length, memory, strides, dimensions, or on the call.
-    ``timeout``, in seconds, limits each block of a program or function, and each call of a
-    service. ``progress`` is True for a bar on stderr, or a function that is called with the bytes
-    done and in total.
+    ``every`` tries all 2^32 patterns of dtypes of 32 bits. Results must not depend on the array's
+    length, memory, strides or dimensions, or on the call.
+
+    ``nans`` is the required result for a NaN: the same ``bits``, a ``quiet`` NaN, which IEEE 754
+    requires, or ``any`` NaN. By default any NaN is right, and the report lists changed bits.
+
+    The ``operator`` ``cast`` or ``quantize_linear`` verifies these conversions instead, at every
+    tie and every number of the target. With ``block_quantize`` or ``block_dequantize``, ``dtypes``
+    are block formats, such as ``mxfp4_e2m1``, and types of operands; ``scale`` is the rule of
+    scales: ``floor``, which is the specification's, ``ceil``, ``rceil`` or ``even``. ``nans`` and
+    ``every`` have no effect on conversions.
+
+    ``timeout`` limits each block of a program or function, and each call of a service, in seconds.
+    ``progress`` is True for a bar on stderr, or a function of the bytes done and in total.
 
     Raises :class:`CannotVerify` if no verdict is possible: the runtime is missing, fails, returns
-    a value of another form, or supports nothing of what is asked for.
+    a value of another form, or supports none of the types and directions.
     """
     _check("operator", [operator], OPERATORS)
     _check("dtypes", dtypes, (*WIDTHS, *FORMATS))

@@ -41,7 +41,7 @@ def verdict_of(node: Node, operands: Sequence[Tensor], got: Tensor, nans: Nans |
     rule, x = node.rule, operands[0]
     for tensor in (*operands, got):
         if tensor.dtype not in WIDTHS:
-            raise NoRule(f"a tensor of it is of type {tensor.dtype}")
+            raise NoRule(f"one of its tensors has type {tensor.dtype}")
     if got.bits.size != x.bits.size:
         raise CannotVerify(f"{node.name} turned {x.bits.size} elements into {got.bits.size}")
     if isinstance(rule, Rounding):
@@ -68,7 +68,7 @@ def alone(node: Node, operands: Sequence[Tensor], runtime: Adapter) -> tuple[Ten
     """
     rule, x = node.rule, operands[0]
     if x.dtype not in WIDTHS:
-        raise NotTaken(f"a tensor of it is of type {x.dtype}")
+        raise NotTaken(f"one of its tensors has type {x.dtype}")
     if isinstance(rule, Rounding):
         rounding, note = rule.rounding, ""
         if rounding not in runtime.roundings:

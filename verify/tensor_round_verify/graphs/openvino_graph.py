@@ -61,7 +61,7 @@ def _read(op: Any) -> Node | NodeLacking | None:
         )
         rule, operator = cast_rule(source, target, saturate=False), f"Convert to {target}"
     elif kind in _BODIES:
-        rule = "its body is not looked into"
+        rule = "verify does not look into its body"
     return row_of(name, operator, rule, (f"input {name}",), f"output {name}")
 
 

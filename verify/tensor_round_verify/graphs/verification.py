@@ -48,11 +48,10 @@ def verify_model(
     ELEMENT_WISE_ROUND). ``inputs`` are arrays by the names of the model's inputs, one array if
     there is one input, or the path of a .npz or .npy file.
 
-    ``runtimes`` are names as of :func:`verify`, or functions. ONNX Runtime, ONNX's reference
-    evaluator and OpenVINO run the model itself, with the tensors of the nodes as outputs. Any
-    other one, and every one for DxDispatch's JSON, runs its own operator on the tensor that
-    reached the node; one without the direction runs its first, as a ported model would. A function
-    gets the node's direction only if it has a parameter ``rounding``.
+    ``runtimes`` are names as for :func:`verify`, or functions. ONNX Runtime, ONNX's reference
+    evaluator and OpenVINO run the model itself. All others, and all for DxDispatch's JSON, run
+    their own operator on the tensor that reached the node. A runtime without the node's direction
+    rounds in its first one. A function gets the direction if it has a parameter ``rounding``.
     ``nans`` and ``timeout`` are those of :func:`verify`.
 
     Raises :class:`CannotVerify` if no verdict is possible: a package is missing, a runtime fails,

@@ -169,7 +169,7 @@ class Program(Adapter):
                     _kill_group(program)
                     program.wait()
             if written is None:
-                raise TimedOut(f"{self.name} was not done after {self._timeout:g} s")
+                raise TimedOut(f"{self.name} did not finish within {self._timeout:g} s")
             if code and len(written) <= size:
                 raise CannotVerify(f"{self.name} {_end(code)}{_last_line(stderr)}")
             return written

@@ -158,7 +158,7 @@ class PythonFunction(Adapter):
         thread.start()
         thread.join(self._timeout)
         if thread.is_alive():
-            raise TimedOut(f"{self.name} was not done after {self._timeout:g} s")
+            raise TimedOut(f"{self.name} did not finish within {self._timeout:g} s")
         return results[0]
 
 

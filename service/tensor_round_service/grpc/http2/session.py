@@ -89,7 +89,7 @@ class Session(Generic[S]):
                 self.incomplete_since = self._clock()
             self._balance()
             if len(self.outbox.control) > self._limits.max_control_bytes:
-                raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "what was sent is not read")
+                raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "the client does not read")
         except ConnectionFault as fault:
             self.fail(fault)
 
@@ -340,7 +340,7 @@ class Session(Generic[S]):
         before, self._moved = self._moved, self._received + self.outbox.sent
         self._idle_frames.earn((self._moved - before) / self._limits.bytes_an_idle_frame)
         if not self._idle_frames.spend():
-            raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "too many frames bring nothing")
+            raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "too many empty frames")
 
     def _reset_for(self, number: int, code: Code) -> None:
         """Reset a stream for what the peer has done."""

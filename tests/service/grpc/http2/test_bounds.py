@@ -91,7 +91,7 @@ def test_a_flood_ends_the_connection(flood: Callable[[int], bytes]) -> None:
             break
         sent += 1
     assert peer.fault is Code.ENHANCE_YOUR_CALM
-    least = AT_ONCE if "nothing" in str(peer.session.fault) else LIMITS.resets[0]
+    least = AT_ONCE if "empty" in str(peer.session.fault) else LIMITS.resets[0]
     assert least - 10 <= sent <= least + LIMITS.max_streams
 
 

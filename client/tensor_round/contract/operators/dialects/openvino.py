@@ -50,7 +50,7 @@ class OpenVINOData(Strict):
 
 #: Round-5 allows "any numeric type". These types of OpenVINO are refused, with the reason.
 _SUB_BYTE = "its elements are storage codes of less than a byte"
-_NOT_CLOSED = "it is not closed under rounding: it has powers of two alone, and 0.5 rounds to 0"
+_NOT_CLOSED = "it is not closed under rounding: it has only powers of two, and 0.5 rounds to 0"
 _REASONS = {
     **dict.fromkeys(("i4", "u4", "u1", "u2", "u3", "u6", "nf4", "f4e2m1"), _SUB_BYTE),
     "f8e8m0": _NOT_CLOSED,

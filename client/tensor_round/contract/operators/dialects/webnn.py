@@ -32,7 +32,7 @@ class WebNNTensor(Strict):
 
     dataType: Annotated[str, OneOf(VERSION.title, {name: name for name in VERSION.dtypes})]
     shape: Annotated[Sequence[int], PerDimension(_Dimension)] = Field(
-        description="Elements along each dimension, at least 1; none is a scalar."
+        description="Elements along each dimension, at least 1; an empty list is a scalar."
     )
 
 
