@@ -329,9 +329,6 @@ async def test_http2_is_handed_over_by_its_first_bytes_alone() -> None:
             await peer.send(PREFACE)
             assert (await peer.end()).startswith(b"HTTP/1.1 400 ")
         assert len(successor.received) == 1
-    async with serving() as site, site.peer() as peer:
-        await peer.send(PREFACE)
-        assert (await peer.end()).startswith(b"HTTP/1.1 400 ")
 
 
 @pytest.mark.parametrize("knows", [False, True], ids=["alone", "successor"])
