@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from support.cases.array_cases import patterns
-from support.cases.dialect import ABSENT, DialectCases, Document, Example
+from support.cases.dialect import ABSENT, DialectCases, Document
 from tensor_round.contract.call import RoundCall
 from tensor_round.contract.errors import InvalidDescriptor
 from tensor_round.contract.operators import registry
@@ -33,13 +33,6 @@ WORDS: dict[str, tuple[str, ...]] = {
 }
 #: The examples of the published contract, word for word.
 EXAMPLES: dict[str, Document] = {name: cases.example for name, cases in CASES.items()}
-
-#: The examples and tables of the operators' specifications.
-NUMBERS: dict[str, Example] = {
-    f"{dialect}, {name}": example
-    for dialect, cases in CASES.items()
-    for name, example in cases.examples.items()
-}
 
 
 def paths(document: Document, *above: str) -> Iterator[str]:

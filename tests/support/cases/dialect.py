@@ -68,30 +68,18 @@ class Model:
 
 @dataclass(frozen=True)
 class Example:
-    """Numbers that a specification gives, and the operator it gives them for.
+    """Numbers that a specification gives, and the mode and version of the operator that has them.
 
-    ``dtypes`` hold the numbers well enough to round as written; ``shapes`` are all of them.
-    ``version`` and ``mode`` are those of the model of ``/v2``.
+    ``dtypes`` hold the numbers well enough to round as written; ``shapes`` are all
+    that they come in, if not a row alone.
     """
 
-    operator: tr.RoundOperator
     source: tuple[float, ...]
     result: tuple[float, ...]
     dtypes: tuple[str, ...]
-    model: Model
-    version: str
-    mode: str | None = None
+    mode: str = ""
+    version: str = ""
     shapes: tuple[tuple[int, ...], ...] = ()
-
-    @property
-    def parameters(self) -> dict[str, str]:
-        """What a request to the model says of the mode."""
-        return {} if self.mode is None else {str(self.model.mode_parameter): self.mode}
-
-    @property
-    def every_shape(self) -> tuple[tuple[int, ...], ...]:
-        """Every shape that the numbers come in."""
-        return self.shapes or ((len(self.source),),)
 
     def arrays(self, dtype: str) -> tuple[Array, Array]:
         """What goes in and what must come out."""
@@ -100,17 +88,10 @@ class Example:
 
 
 def by_mode(
-    operator: Callable[[Any], tr.RoundOperator],
-    numbers: dict[Any, tuple[tuple[float, ...], tuple[float, ...]]],
-    dtypes: tuple[str, ...],
-    model: Model,
+    numbers: dict[str, tuple[tuple[float, ...], tuple[float, ...]]], dtypes: tuple[str, ...]
 ) -> dict[str, Example]:
-    """Examples by the mode that each is for; the model has one version."""
-    (version,) = model.versions
-    return {
-        mode: Example(operator(mode), source, result, dtypes, model, version, mode)
-        for mode, (source, result) in numbers.items()
-    }
+    """Examples by the mode that each is for."""
+    return {mode: Example(*pair, dtypes, mode) for mode, pair in numbers.items()}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -70,12 +70,7 @@ CASES = DialectCases(
     spelling="mlir:OP (math.roundeven, math.round, math.trunc, math.ceil, math.floor)",
     model=MODEL,
     examples={
-        **by_mode(tr.MLIRRound, {"math.round": FAR}, ("float16", "float32", "float64"), MODEL),
-        **by_mode(
-            tr.MLIRRound,
-            NUMBERS,
-            ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn"),
-            MODEL,
-        ),
+        **by_mode({"math.round": FAR}, ("float16", "float32", "float64")),
+        **by_mode(NUMBERS, ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn")),
     },
 )

@@ -116,14 +116,11 @@ CASES = DialectCases(
     model=MODEL,
     examples={
         f"Round-{opset}, {name}": Example(
-            tr.OnnxRound(opset_version=opset),
-            source,
-            result,
+            *pair,
             ROUND_11 if opset == 11 else (*ROUND_11, "bfloat16"),
-            MODEL,
-            str(opset),
+            version=str(opset),
         )
         for opset in (11, 22)
-        for name, (source, result) in NUMBERS.items()
+        for name, pair in NUMBERS.items()
     },
 )

@@ -35,12 +35,9 @@ CASES = DialectCases(
     # The example that its API has for roundEven.
     examples={
         "roundEven": Example(
-            tr.WebNNRoundEven(),
             (0.1, 0.9, 1.1, 1.9, -3.5, -2.5, -1.5, 1.5, 2.5, 3.5),
             (0, 1, 1, 2, -4, -2, -2, 2, 2, 4),
             ("float32", "float16"),
-            MODEL,
-            "1",
             shapes=((10,), (5, 2)),
         ),
     },
