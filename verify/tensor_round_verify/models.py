@@ -134,7 +134,7 @@ FORMULAS = (
     Model(
         "trunc(x + 0.5)",
         "formula",
-        "adds a rounded half and truncates: negatives with a fraction come out too large",
+        "adds a half, rounds the sum, and truncates: negatives with a fraction come out too large",
         _NO_REPORT,
         faulty.formula(faulty.trunc_of_sum),
     ),
