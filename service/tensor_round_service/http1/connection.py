@@ -77,14 +77,14 @@ class Connection(ConnectionLifecycle):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return the memory that a route asked to fill, or the receive buffer."""
-        if self._state is State.RECEIVING:
+        if self.state is State.RECEIVING:
             assert self._request is not None
             return self._request.next_buffer() or _RECEIVED
         return _RECEIVED
 
     def buffer_updated(self, nbytes: int) -> None:
         """Use received bytes, or store them and pause reading if no route waits for them."""
-        state = self._state
+        state = self.state
         if state <= State.HEAD:
             received = bytes(_RECEIVED[:nbytes])
             self._unparsed = self._unparsed + received if self._unparsed else received
@@ -102,16 +102,16 @@ class Connection(ConnectionLifecycle):
 
     def eof_received(self) -> bool:
         """Keep the connection open for responses if the peer has closed its sending side only."""
-        if self._writer.is_encrypted or self._state is State.RECEIVING:
+        if self._writer.is_encrypted or self.state is State.RECEIVING:
             return False  # TLS has no half-close; a body cannot be completed
-        if self._request is None and (self._state is not State.IDLE or not self._unparsed):
+        if self._request is None and (self.state is not State.IDLE or not self._unparsed):
             return False
         self._at_eof = True
         return True
 
     def connection_lost(self, error: Exception | None) -> None:
         """Raise :class:`ClientDisconnected` in a route that waits for its body."""
-        if self._state is State.HEAD:
+        if self.state is State.HEAD:
             held = self._unparsed
             self._server.handler.abandoned(path_of(held), 0)
             self._log_head(held, None)
@@ -124,7 +124,7 @@ class Connection(ConnectionLifecycle):
 
     def _start_requests(self) -> None:
         """Serve the requests whose heads are complete, until one of them waits."""
-        while self._state <= State.HEAD:
+        while self.state <= State.HEAD:
             held = self._unparsed = self._unparsed.lstrip(_LINE_ENDS)
             successor = self._server.successor
             if (
@@ -154,7 +154,7 @@ class Connection(ConnectionLifecycle):
             request.wait = self._receive
             rest = start_eagerly(self._serve(request), self._server.loop)
             if rest is not None:
-                if self._state is State.WORKING:
+                if self.state is State.WORKING:
                     self._deadline.clear()
                 self._server.state.tasks.add(rest)
                 rest.add_done_callback(self._request_done)
@@ -172,7 +172,7 @@ class Connection(ConnectionLifecycle):
         if self._at_eof or (self._is_draining and not self._unparsed):
             self._close()
             return
-        if self._unparsed and self._state is State.IDLE:
+        if self._unparsed and self.state is State.IDLE:
             self._move(State.HEAD)
             self._head_began = perf_counter()
             self._deadline.set(self._server.limits.receive_timeout)
@@ -183,7 +183,7 @@ class Connection(ConnectionLifecycle):
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("a connection failed", exc_info=error)
             self._abort()
-        if self._state is State.IDLE:  # in HEAD, what came has been tried already
+        if self.state is State.IDLE:  # in HEAD, what came has been tried already
             self._start_requests()
 
     async def _serve(self, request: ReceivedRequest) -> None:
@@ -269,7 +269,7 @@ class Connection(ConnectionLifecycle):
 
     async def _receive(self, waiter: asyncio.Future[None]) -> None:
         """Wait for bytes of the request's body."""
-        if self._state is State.CLOSED or self._at_eof:
+        if self.state is State.CLOSED or self._at_eof:
             raise ClientDisconnected
         request = self._request
         assert request is not None
@@ -284,18 +284,18 @@ class Connection(ConnectionLifecycle):
         finally:
             # Break the cycle future > exception > traceback > frame > future.
             del waiter
-            if self._state is State.RECEIVING:
+            if self.state is State.RECEIVING:
                 self._move(State.WORKING)
             self._deadline.clear()
 
     def _on_deadline(self) -> None:
         """Enforce the limit of the state whose deadline has passed."""
         limits = self._server.limits
-        if self._state is State.HEAD:
+        if self.state is State.HEAD:
             seconds = limits.receive_timeout
             error = ReceiveTimeout(f"the request head was not received within {seconds:g} s")
             self._refuse_head(self._unparsed, error)
-        elif self._state is State.RECEIVING:
+        elif self.state is State.RECEIVING:
             assert self._request is not None
             if self._request.holds_rate(limits):
                 self._deadline.set(limits.rate_interval)
@@ -322,14 +322,14 @@ class Connection(ConnectionLifecycle):
         """Log an incomplete or malformed head; None for ``response`` if the caller has left."""
         handler = self._server.handler
         if handler.logs_access:
-            is_begun = self._state is State.HEAD
+            is_begun = self.state is State.HEAD
             seconds = perf_counter() - self._head_began if is_begun else 0.0
             path = path_of(held)
             handler.log(Exchange(path, None, self._client, len(held), response, seconds))
 
     def _write_preallocated(self, request: ReceivedRequest, error: Exception) -> Response | None:
         """Send a preallocated response, if nothing has been sent yet, and return it."""
-        if self._state is not State.WORKING:
+        if self.state is not State.WORKING:
             self._abort()
             return None
         self._request = None

@@ -52,7 +52,8 @@ class ConnectionLifecycle(asyncio.BufferedProtocol):
 
     def __init__(self, server: ServerContext) -> None:
         self._server = server
-        self._state = State.IDLE
+        #: What the connection waits for.
+        self.state = State.IDLE
         #: Whether a request has been served.
         self._was_used = False
         #: Whether the server has begun to drain.
@@ -62,11 +63,6 @@ class ConnectionLifecycle(asyncio.BufferedProtocol):
         #: Bytes that a refused client may still send.
         self._to_drop = server.limits.linger_bytes
         server.opening.add(self)
-
-    @property
-    def state(self) -> State:
-        """What the connection waits for."""
-        return self._state
 
     def connection_made(self, transport: Any) -> None:
         """Start the deadline for the first request."""
@@ -80,7 +76,7 @@ class ConnectionLifecycle(asyncio.BufferedProtocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """Drop all references that form cycles, so that buffers are freed at once."""
-        self._state = State.CLOSED
+        self.state = State.CLOSED
         self._deadline.close()
         self._writer.connection_lost()
         self._server.state.connections.discard(self)
@@ -101,13 +97,13 @@ class ConnectionLifecycle(asyncio.BufferedProtocol):
         A request may be in transit on an idle connection, so that closes after a grace period.
         """
         self._is_draining = True
-        if self._state is State.IDLE:
+        if self.state is State.IDLE:
             limits = self._server.limits
             grace = limits.drain_grace if self._was_used else limits.first_grace
             self._server.loop.call_later(grace, self._close_if_idle)
 
     def _close_if_idle(self) -> None:
-        if self._state is not State.IDLE:
+        if self.state is not State.IDLE:
             return
         if self.transport.can_write_eof():
             # A request that is in transit even now gets the end of the stream: closing at once
@@ -122,12 +118,12 @@ class ConnectionLifecycle(asyncio.BufferedProtocol):
 
     def _abort_if_sent(self) -> None:
         """Abort instead of awaiting close_notify once all data is sent."""
-        if self._state is State.CLOSING and not self._writer.unsent and self._writer.is_writable:
+        if self.state is State.CLOSING and not self._writer.unsent and self._writer.is_writable:
             self.transport.abort()
 
     def _on_deadline(self) -> None:
         """Enforce the limit of the state whose deadline has passed."""
-        limits, state = self._server.limits, self._state
+        limits, state = self._server.limits, self.state
         if state is State.SENDING or state is State.CLOSING:
             if self._writer.holds_rate(limits.rate_interval):
                 self._deadline.set(limits.rate_interval)
@@ -175,9 +171,9 @@ class ConnectionLifecycle(asyncio.BufferedProtocol):
         self.transport.close()
 
     def _move(self, state: State) -> None:
-        if state not in MOVES[self._state]:
-            raise RuntimeError(f"illegal transition from {self._state.name} to {state.name}")
-        self._state = state
+        if state not in MOVES[self.state]:
+            raise RuntimeError(f"illegal transition from {self.state.name} to {state.name}")
+        self.state = state
 
     def _pause_reading(self) -> None:
         if not self._is_paused:

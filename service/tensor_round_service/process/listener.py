@@ -255,23 +255,16 @@ def _turn_away(sock: socket.socket) -> None:
 
 
 def _listen_at(path: Path) -> socket.socket:
-    try:
-        return _bind_path(path)
-    except OSError as error:
-        raise CannotListen(f"cannot listen on {path}: {_reason(error)}") from None
-
-
-def _bind_path(path: Path) -> socket.socket:
-    _remove_stale(path)
     sock = socket.socket(socket.AF_UNIX)
     try:
+        _remove_stale(path)
         sock.bind(str(path))
         # The permissions of the folder control who may connect.
         path.chmod(0o666)
         sock.listen(BACKLOG)
-    except OSError:
+    except OSError as error:
         sock.close()
-        raise
+        raise CannotListen(f"cannot listen on {path}: {_reason(error)}") from None
     return sock
 
 

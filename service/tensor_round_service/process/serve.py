@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from types import FrameType
 
 from ..deployment import Deployment
 from ..failures import CannotStart
@@ -41,7 +40,7 @@ def _run(settings: Settings, log: Log) -> int:
         logger.warning(sentence)
     # Until the server handles signals, the process can exit at once.
     for signum in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(signum, _exit)
+        signal.signal(signum, lambda *_: sys.exit(0))
     # It asks for files to be read again; until then they are still to be read for the first time.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
@@ -87,7 +86,3 @@ def _worker_main(
     from .serving_process import serve_as_worker
 
     serve_as_worker(settings, folder, listener, report)
-
-
-def _exit(_signum: int, _frame: FrameType | None) -> None:
-    sys.exit(0)

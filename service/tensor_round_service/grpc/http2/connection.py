@@ -94,7 +94,7 @@ class Connection(ConnectionLifecycle):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return the memory that a handler asked to fill, or the receive buffer."""
-        target = self.session.target if self._state is State.WORKING else None
+        target = self.session.target if self.state is State.WORKING else None
         self._is_direct = target is not None
         return _RECEIVED if target is None else target
 
@@ -103,7 +103,7 @@ class Connection(ConnectionLifecycle):
         if self._is_direct:
             self.session.advance(nbytes)
             self.flush()
-        elif self._state is State.DROPPING:
+        elif self.state is State.DROPPING:
             self._drop(nbytes)
         else:
             self.use(_RECEIVED[:nbytes])
@@ -113,7 +113,7 @@ class Connection(ConnectionLifecycle):
 
         While others wait for their turn, streams are opened only if it has come.
         """
-        if self._state > State.WORKING:
+        if self.state > State.WORKING:
             return
         self._was_used = True
         self.session.receive(received, _OPENED_AT_ONCE if has_turn or not self._row else 0)
@@ -123,7 +123,7 @@ class Connection(ConnectionLifecycle):
             self._row.append(self)
             if len(self._row) == 1:
                 self._server.loop.call_soon(_next_turn, self._server.loop, self._row)
-        elif self._state <= State.WORKING:
+        elif self.state <= State.WORKING:
             self._resume_reading()
 
     def flush(self) -> None:
@@ -149,7 +149,7 @@ class Connection(ConnectionLifecycle):
                     self._server.state.tasks.add(rest)
                     rest.add_done_callback(self._server.state.tasks.discard)
         self._is_busy = False
-        if self._state <= State.WORKING:
+        if self.state <= State.WORKING:
             self._send()
             self._settle()
 
@@ -173,11 +173,11 @@ class Connection(ConnectionLifecycle):
             self._linger()
             return
         if session.streams:
-            if self._state is State.IDLE:
+            if self.state is State.IDLE:
                 self._move(State.WORKING)
                 self._deadline.set(limits.rate_interval)
             return
-        if self._state is State.WORKING:
+        if self.state is State.WORKING:
             self._move(State.IDLE)
         since = session.incomplete_since
         if since is None:
@@ -237,10 +237,10 @@ class Connection(ConnectionLifecycle):
     def _on_deadline(self) -> None:
         """Enforce the limit of the state whose deadline has passed."""
         session, limits = self.session, self._server.limits
-        if self._state > State.WORKING:
+        if self.state > State.WORKING:
             super()._on_deadline()
             return
-        is_idle = self._state is State.IDLE
+        is_idle = self.state is State.IDLE
         now, since = self._server.loop.time(), session.incomplete_since
         if since is not None and (is_idle or now - since >= limits.receive_timeout):
             session.fail(ConnectionFault(Code.ENHANCE_YOUR_CALM, "a frame came too slowly"))
@@ -280,7 +280,7 @@ class Connection(ConnectionLifecycle):
     def shutdown(self) -> None:
         """Serve what is under way or in transit, and no further stream after that."""
         is_told, self._is_draining = self._is_draining, True
-        if self._state <= State.WORKING and not is_told:
+        if self.state <= State.WORKING and not is_told:
             self.session.announce_end()
             self.flush()
             limits = self._server.limits
@@ -288,7 +288,7 @@ class Connection(ConnectionLifecycle):
             self._server.loop.call_later(grace, self._refuse_streams)
 
     def _refuse_streams(self) -> None:
-        if self._state <= State.WORKING:
+        if self.state <= State.WORKING:
             self.session.refuse_streams()
             self.flush()
 
