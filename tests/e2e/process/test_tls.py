@@ -38,8 +38,7 @@ def tls() -> Iterator[TlsService]:
 
 @pytest.fixture(scope="module")
 def mutual() -> Iterator[TlsService]:
-    running = TlsService("--ssl-ca-certs", str(CA), caller=caller_context(CLIENT))
-    with running:
+    with TlsService("--ssl-ca-certs", str(CA), caller=caller_context(CLIENT)) as running:
         yield running
     assert not tracebacks(running.log)
 
@@ -169,18 +168,10 @@ def replaced(service: Service, path: Path, by: Path) -> None:
     service.process.send_signal(signal.SIGHUP)
 
 
-class ReloadedService(TlsService):
-    """The service with a certificate in a file that changes."""
-
-    def __init__(self, certificate: Path, *options: str) -> None:
-        super().__init__(*options, caller=caller_context(CLIENT))
-        self.options = ("--ssl-certfile", str(certificate), *options)
-
-
 @pytest.mark.parametrize("workers", ["1", "2"], ids=["alone", "workers"])
 def test_sighup_has_new_connections_see_a_new_certificate(workers: str, tmp_path: Path) -> None:
     certificate = Path(shutil.copy(SERVER, tmp_path / "service.pem"))
-    with ReloadedService(certificate, "--workers", workers) as service:
+    with TlsService("--workers", workers, certificate=certificate) as service:
         assert shown(service) == der(SERVER)
         with contextlib.closing(service.connection()) as kept:
             kept.request("GET", "/livez")
@@ -208,7 +199,8 @@ def test_sighup_replaces_authorities_of_clients_too(
     version: ssl.TLSVersion, tmp_path: Path
 ) -> None:
     authorities = Path(shutil.copy(CA, tmp_path / "ca.pem"))
-    with ReloadedService(SERVER, "--ssl-ca-certs", str(authorities)) as service:
+    options = ("--ssl-ca-certs", str(authorities))
+    with TlsService(*options, caller=caller_context(CLIENT)) as service:
         client = anyone(CLIENT)
         client.maximum_version = version
         first = handshake(service, client)

@@ -78,13 +78,11 @@ def test_a_start_finds_the_bytecode_of_its_imports(container: Container) -> None
     "environment",
     [
         {},
-        {"API_KEYS_FILE": "/mnt/keys", "METRICS_PORT": "9100"},
         {"HOST": "127.0.0.1", "PORT": "8443", "WORKERS": "2", **CERTIFICATE},
         {"ALLOWED_HOSTS": "round.example", "API_KEYS_FILE": "/mnt/keys", **MUTUAL},
-        {"UDS": "/tmp/http.sock", "API_KEYS_FILE": "/mnt/keys"},
-        {"UDS": "/tmp/http.sock", **MUTUAL},
+        {"UDS": "/tmp/http.sock", "API_KEYS_FILE": "/mnt/keys", **MUTUAL},
     ],
-    ids=["plain", "keys", "tls", "mutual-tls-and-keys", "uds-and-keys", "uds-and-mutual-tls"],
+    ids=["plain", "tls", "mutual-tls-and-keys", "uds-and-all"],
 )
 def test_the_health_check_behind_every_protection(
     image: str, tmp_path: Path, environment: dict[str, str]

@@ -43,15 +43,6 @@ class Hurried(asyncio.Protocol):
         self._over.set_result(None)
 
 
-async def listening(over: asyncio.Future[None]) -> tuple[asyncio.Server, int]:
-    """A server of the running loop, and its port."""
-    tls = ServerTLS(Settings(ssl_certfile=SERVER, receive_timeout=0.3))
-    server = await asyncio.get_running_loop().create_server(
-        lambda: Hurried(over), "127.0.0.1", 0, **tls.options
-    )
-    return server, server.sockets[0].getsockname()[1]
-
-
 def test_client_that_sends_no_close_notify_is_closed_in_time(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
@@ -63,8 +54,9 @@ def test_client_that_sends_no_close_notify_is_closed_in_time(
 
     async def wait() -> None:
         over = loop.create_future()
-        server, port = await listening(over)
-        with await asyncio.to_thread(call, port):
+        options = ServerTLS(Settings(ssl_certfile=SERVER, receive_timeout=0.3)).options
+        server = await loop.create_server(lambda: Hurried(over), "127.0.0.1", 0, **options)
+        with await asyncio.to_thread(call, server.sockets[0].getsockname()[1]):
             await asyncio.wait_for(over, 30)
         server.close()
 

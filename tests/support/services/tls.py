@@ -48,8 +48,10 @@ def caller_context(certificate: Path | None = None) -> ssl.SSLContext:
 class TlsService(Service):
     """The service with a certificate; ``caller`` is how tests connect to it."""
 
-    def __init__(self, *options: str, caller: ssl.SSLContext | None = None) -> None:
-        super().__init__("--ssl-certfile", str(SERVER), *options)
+    def __init__(
+        self, *options: str, certificate: Path = SERVER, caller: ssl.SSLContext | None = None
+    ) -> None:
+        super().__init__("--ssl-certfile", str(certificate), *options)
         self.caller = caller or caller_context()
 
     @property
