@@ -13,14 +13,7 @@ import numpy as np
 import pytest
 
 from tensor_round_verify.patterns import edges, random_patterns
-from tensor_round_verify.reference import (
-    BLOCK,
-    FLOATS,
-    ROUNDINGS,
-    Bits,
-    all_patterns,
-    rounded,
-)
+from tensor_round_verify.reference import BLOCK, FLOATS, ROUNDINGS, Bits, all_patterns, rounded
 
 pytestmark = pytest.mark.slow
 

@@ -34,13 +34,7 @@ from tensor_round_verify.runtimes import TIMEOUT
 
 from .connecting import AsJson, Progress
 from .errors import print_file_error
-from .modelling import (
-    MODEL_FILES,
-    is_model,
-    refuse_options,
-    verdict_or_exit,
-    verify_model_file,
-)
+from .modelling import MODEL_FILES, is_model, refuse_options, verdict_or_exit, verify_model_file
 
 
 def verify_runtime(

@@ -29,13 +29,7 @@ from .metrics.counts import CONNECTIONS, IN_FLIGHT, MEMORY, Gauges, Metrics
 from .openapi.document import describe
 from .refusals import Refusals, add_refusal_handlers
 from .routes.round import round_row
-from .routes.service import (
-    METRICS_PATH,
-    health_rows,
-    metrics_row,
-    moved_metrics_row,
-    service_row,
-)
+from .routes.service import METRICS_PATH, health_rows, metrics_row, moved_metrics_row, service_row
 from .routes.table import Row, Table
 from .settings import Settings
 

@@ -18,14 +18,7 @@ from fuzz import guided, openapi, parsers, raw_http
 from fuzz.http2 import run as http2
 from fuzz.mixes import run as mixes
 
-from . import (
-    loads,
-    network,
-    slow_clients,
-    stops,
-    streams,
-    traffic,
-)
+from . import loads, network, slow_clients, stops, streams, traffic
 from .metrics import Report
 
 

@@ -27,15 +27,7 @@ from .graphs.verification import verify_model
 from .models import MODELS, Model
 from .patterns import blocks, edges, random_patterns, samples
 from .reference import FLOATS, INTEGER_WIDTHS, ROUNDINGS, WIDTHS, all_patterns, is_nan, rounded
-from .report import (
-    ClassCount,
-    Complaints,
-    Example,
-    Lacking,
-    Report,
-    Verdict,
-    junit_xml,
-)
+from .report import ClassCount, Complaints, Example, Lacking, Report, Verdict, junit_xml
 from .runtimes import RUNTIMES, NotTaken
 
 __all__ = [

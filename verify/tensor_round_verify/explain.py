@@ -13,17 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from .faulty_kernels import Kernel, exact
-from .models import (
-    FORMULAS,
-    INTEGERS,
-    NANS,
-    PATHS,
-    PAYLOAD_CUT,
-    QUIETED,
-    SIGN_LOST,
-    ZEROS,
-    Model,
-)
+from .models import FORMULAS, INTEGERS, NANS, PATHS, PAYLOAD_CUT, QUIETED, SIGN_LOST, ZEROS, Model
 from .reference import Bits, Flags, is_nan
 
 Models = tuple[Model, ...]

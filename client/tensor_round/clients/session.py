@@ -26,11 +26,7 @@ from ..contract.errors import (
     RequestRefused,
     TensorRoundError,
 )
-from ..contract.host_memory import (
-    Array,
-    bits,
-    refuse_loss_of_mask,
-)
+from ..contract.host_memory import Array, bits, refuse_loss_of_mask
 from ..contract.operators.operator import PreparedDescriptor, RoundOperator
 from ..contract.progress import Progress, counted
 from ..contract.quoting import shown

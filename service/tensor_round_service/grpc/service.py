@@ -6,12 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from time import perf_counter
 
-from tensor_round.contract.errors import (
-    Draining,
-    NotOffered,
-    RequestRefused,
-    UnsupportedMediaType,
-)
+from tensor_round.contract.errors import Draining, NotOffered, RequestRefused, UnsupportedMediaType
 from tensor_round.contract.quoting import shown
 
 from ..content.sources import ClientDisconnected

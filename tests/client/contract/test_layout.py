@@ -14,13 +14,7 @@ from hypothesis import strategies as st
 from tensor_round.contract.call import RoundCall, wrong_size
 from tensor_round.contract.dtypes import BY_NAME, DTYPES
 from tensor_round.contract.errors import InvalidDescriptor, PayloadSizeMismatch, TensorTooLarge
-from tensor_round.contract.layout import (
-    FieldNames,
-    Layout,
-    are_distinct,
-    check_size,
-    layout_faults,
-)
+from tensor_round.contract.layout import FieldNames, Layout, are_distinct, check_size, layout_faults
 from tensor_round.contract.rounding import Rounding
 
 F16 = BY_NAME["float16"]

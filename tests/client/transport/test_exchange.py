@@ -9,13 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tensor_round import (
-    ConnectionFailed,
-    Fault,
-    IEEE754Round,
-    MethodNotAllowed,
-    ProtocolViolation,
-)
+from tensor_round import ConnectionFailed, Fault, IEEE754Round, MethodNotAllowed, ProtocolViolation
 from tensor_round.arrays.tiles import TensorSink, raw_bytes
 from tensor_round.contract.errors import UnknownRefusal, problem
 from tensor_round.contract.wire import native

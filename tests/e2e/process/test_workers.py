@@ -16,12 +16,7 @@ import pytest
 from support.http.native_form import ieee754, post
 from support.services.server import Service, until
 from support.services.variants import SECONDS, ImpatientService
-from support.services.workers import (
-    children_of,
-    is_running,
-    replaced_after,
-    workers_of,
-)
+from support.services.workers import children_of, is_running, replaced_after, workers_of
 
 X = np.array([0.5, 1.5, -2.5], "<f4")
 

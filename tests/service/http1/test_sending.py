@@ -17,11 +17,7 @@ import pytest
 
 from support.http.http1_site import until
 from support.services.tls import SERVER, caller_context
-from tensor_round_service.http1.sending import (
-    TLS_PIECE_BYTES,
-    Writer,
-    _held_by_kernel,
-)
+from tensor_round_service.http1.sending import TLS_PIECE_BYTES, Writer, _held_by_kernel
 from tensor_round_service.process.tls import server_context
 
 pytestmark = pytest.mark.anyio

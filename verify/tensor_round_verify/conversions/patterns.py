@@ -11,16 +11,7 @@ import numpy.typing as npt
 
 from ..patterns import edges, random_patterns
 from ..reference import FLOATS, Bits, bits_type, is_nan
-from .reference import (
-    Integers,
-    Numbers,
-    as_bits,
-    decoded,
-    encoded,
-    ends,
-    infinity,
-    largest,
-)
+from .reference import Integers, Numbers, as_bits, decoded, encoded, ends, infinity, largest
 
 #: Random operands of a cast.
 RANDOM = 1 << 14

@@ -14,16 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..reference import (
-    DECISIONS,
-    FLOATS,
-    INTEGER_WIDTHS,
-    Bits,
-    Flags,
-    Format,
-    bits_type,
-    is_nan,
-)
+from ..reference import DECISIONS, FLOATS, INTEGER_WIDTHS, Bits, Flags, Format, bits_type, is_nan
 
 Integers = npt.NDArray[np.int64]
 Significands = npt.NDArray[np.uint64]

@@ -23,15 +23,7 @@ from ..conversions.conversion import Cast, Quantization
 from ..conversions.patterns import Trial
 from ..reference import FLOATS, ROUNDINGS, Bits, bits_type
 from .forms import Form, Values
-from .runtime import (
-    Adapter,
-    NotTaken,
-    QuantizeBits,
-    QuantizeBlocks,
-    RoundBits,
-    TimedOut,
-    values,
-)
+from .runtime import Adapter, NotTaken, QuantizeBits, QuantizeBlocks, RoundBits, TimedOut, values
 
 #: Placeholders in the command line for the dtype's and the direction's name.
 DTYPE, ROUNDING = "{dtype}", "{rounding}"

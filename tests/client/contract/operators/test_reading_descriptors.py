@@ -17,12 +17,7 @@ from support.cases.descriptors import CASES, EXAMPLES, faults, paths, resolved, 
 from support.cases.dialect import ABSENT, Document
 from tensor_round.contract.errors import InvalidDescriptor, MalformedJSON, problem
 from tensor_round.contract.operators import registry
-from tensor_round.contract.operators.registry import (
-    Descriptor,
-    catalog,
-    parse,
-    validate,
-)
+from tensor_round.contract.operators.registry import Descriptor, catalog, parse, validate
 
 DIALECTS = tuple(registry.DIALECTS)
 

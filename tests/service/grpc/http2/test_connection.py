@@ -13,12 +13,7 @@ from support.http.http2_frames import HEAD, HELLO, TRAILERS, block, call, data, 
 from support.http.http2_site import WIDE, Caller, Handler, Site, serving
 from tensor_round_service.content.sources import ClientDisconnected
 from tensor_round_service.grpc.http2 import frames
-from tensor_round_service.grpc.http2.frames import (
-    DEFAULT_WINDOW,
-    MAX_WINDOW,
-    Code,
-    Kind,
-)
+from tensor_round_service.grpc.http2.frames import DEFAULT_WINDOW, MAX_WINDOW, Code, Kind
 from tensor_round_service.grpc.http2.serving import ServedStream
 from tensor_round_service.http1.lifecycle import State
 
