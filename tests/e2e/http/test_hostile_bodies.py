@@ -13,7 +13,7 @@ from itertools import cycle
 import numpy as np
 import pytest
 
-from support.http.inference_form import Answer, binary, document, infer, infer_path, tensor
+from support.http.inference_form import Outcome, binary, document, infer, infer_path, tensor
 from support.http.native_form import ieee754, post
 from support.services.fronts import Front
 from support.services.server import Service, tracebacks, until
@@ -267,7 +267,7 @@ def test_packed_responses_count_too(service: Service) -> None:
     assert set(statuses) <= {b"200", b"503"}
     packed = infer(service, request, x.tobytes(), headers={"Accept-Encoding": "gzip"})
     assert packed.headers["Content-Encoding"] == "gzip"
-    assert Answer.of(packed, gzip.decompress(packed.content)).payload == x.tobytes()
+    assert Outcome.of(packed, gzip.decompress(packed.content)).payload == x.tobytes()
     # One that has no room to be packed is refused.
     zeros = bytes(40 * MIB)
     refused = infer(service, wished(len(zeros)), zeros, headers={"Accept-Encoding": "gzip"})

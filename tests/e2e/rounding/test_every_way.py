@@ -33,7 +33,7 @@ from support.cases.dialect import Document
 from support.cases.every import every
 from support.clients import AnyClient, SteppedClient
 from support.command_line import run
-from support.http.inference_form import Answer, binary, document, error_of, infer, tensor
+from support.http.inference_form import Outcome, binary, document, error_of, infer, tensor
 from support.http.native_form import npy as npy_file
 from support.http.native_form import post
 from support.services.server import Reply, Service
@@ -152,7 +152,7 @@ def inference(service: Service, asked: Asked) -> Array:
     reply = infer(service, request, asked.x.tobytes(), model, version or None)
     if reply.status == 400:
         raise Refused(error_of(reply))
-    return asked.rounded(Answer.of(reply).payload)
+    return asked.rounded(Outcome.of(reply).payload)
 
 
 def inference_in_json(service: Service, asked: Asked) -> Array:
@@ -163,7 +163,7 @@ def inference_in_json(service: Service, asked: Asked) -> Array:
     reply = infer(service, request, None, model, version or None)
     if reply.status == 400:
         raise Refused(error_of(reply))
-    data = Answer.of(reply).output["data"]
+    data = Outcome.of(reply).output["data"]
     return asked.rounded(bytes(data)) if asked.dtype in FP8 else asked.rounded_numbers(data)
 
 

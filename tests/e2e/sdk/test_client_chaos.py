@@ -37,47 +37,11 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retries, "FIRST_PAUSE", 0.001)
 
 
-def answer_length(service: Service, x: Array) -> int:
-    """Bytes of the whole answer, head and all."""
+def answer_length(service: Service, call: Callable[[tr.Client], object]) -> int:
+    """Bytes of the whole answer to a call, head and all."""
     with Proxy(service.address) as proxy, tr.Client(proxy.url) as client:
-        client.round(x)
+        call(client)
     return proxy.seen[0].down_bytes
-
-
-@pytest.mark.parametrize("in_place", [False, True], ids=["fresh", "in-place"])
-def test_an_answer_cut_at_any_byte_is_asked_for_again(
-    kind: type[AnyClient], service: Service, in_place: bool
-) -> None:
-    x = patterns("float64", 5)
-    expected = expected_bits(x)
-    length = answer_length(service, x)
-    # Of the head nothing is written anywhere: for a target in place it is cut at every 16th byte.
-    body = length - x.nbytes - len("\r\n\r\n")
-    cuts = [*range(0, body, 16 if in_place else 1), *range(body, length)]
-    plan = [fault for cut in cuts for fault in (Fault(cut_down=cut), FAULTLESS)]
-    with Proxy(service.address, lambda number: plan[number]) as proxy:
-        for cut in cuts:
-            with kind(proxy.url, retries=1) as client:
-                given = x.copy()
-                y = client.round(given, out=given if in_place else None)
-                assert np.array_equal(bits(y), expected), f"cut after {cut}"
-    assert len(proxy.seen) == len(plan)
-
-
-@pytest.mark.parametrize("reset", [False, True], ids=["end", "reset"])
-def test_without_retries_a_cut_is_a_failed_connection_and_tears_nothing(
-    kind: type[AnyClient], service: Service, reset: bool
-) -> None:
-    x = patterns("float64", 5)
-    expected = expected_bits(x)
-    cuts = range(answer_length(service, x))
-    with Proxy(service.address, lambda number: Fault(cut_down=number, reset=reset)) as proxy:
-        for cut in cuts:
-            inside = x.copy()
-            with kind(proxy.url, retries=0) as client, pytest.raises(tr.ConnectionFailed):
-                client.round(inside, out=inside)
-            for old, new, got in zip(bits(x), expected, bits(inside), strict=True):
-                assert got in (old, new), f"torn by a cut after {cut}"
 
 
 STRIDES = {"shape": [3, 2], "strides": [5, 2]}
@@ -88,29 +52,53 @@ GAPS = {
 }
 
 
-@pytest.mark.parametrize("retries", [0, 1])
-@pytest.mark.parametrize("form", ["array", "bytes"])
-def test_a_strided_answer_cut_at_any_byte_tears_no_element(
-    kind: type[AnyClient], service: Service, form: str, retries: int
+def strided(memory: Array) -> Array:
+    """The elements of ``GAPS`` in its memory of 13."""
+    return np.lib.stride_tricks.as_strided(memory, (3, 2), (40, 16))
+
+
+def in_gaps(client: AnyClient, memory: Array, given: Array) -> Array:
+    assert len(client.execute(GAPS, given, out=given).data) == memory.nbytes
+    return strided(memory)
+
+
+#: Calls for a memory, each of which returns what is rounded.
+FORMS: dict[str, Callable[[AnyClient, Array], Array]] = {
+    "fresh": lambda client, memory: client.round(memory),
+    "in-place": lambda client, memory: client.round(memory, out=memory),
+    "strided": lambda client, memory: in_gaps(client, memory, strided(memory)),
+    "strided-bytes": lambda client, memory: in_gaps(client, memory, memory.view(np.uint8)),
+}
+
+
+@pytest.mark.parametrize(
+    ("retries", "reset"), [(1, False), (0, False), (0, True)], ids=["retried", "end", "reset"]
+)
+@pytest.mark.parametrize("form", FORMS)
+def test_an_answer_cut_at_any_byte_tears_no_element_and_is_asked_for_again(
+    kind: type[AnyClient], service: Service, form: str, retries: int, reset: bool
 ) -> None:
-    memory = patterns("float64", 13)
-    x = np.lib.stride_tricks.as_strided(memory, (3, 2), (40, 16))
-    old, new = bits(x), expected_bits(x)
-    whole = 13 * 8
-    plan = [Fault(cut_down=cut) for cut in range(1, 600, 7)]
-    faults = [fault for cut in plan for fault in (cut, FAULTLESS)] if retries else plan
-    with Proxy(service.address, lambda number: faults[number]) as proxy:
-        for _ in plan:
-            inside = memory.copy()
-            seen = np.lib.stride_tricks.as_strided(inside, (3, 2), (40, 16))
-            given = seen if form == "array" else inside.view(np.uint8)
+    x = patterns("float64", 13)
+    call, shown = FORMS[form], strided if form.startswith("strided") else np.asarray
+    old, new = bits(shown(x)), expected_bits(shown(x))
+    length = answer_length(service, lambda client: call(client, x.copy()))
+    # Of the head nothing is written anywhere: for a target in place it is cut at every 16th byte.
+    body = length - x.nbytes - len("\r\n\r\n")
+    cuts = [*range(0, body, 1 if form == "fresh" else 16), *range(body, length)]
+    after = [FAULTLESS] * retries
+    plan = [fault for cut in cuts for fault in (Fault(cut_down=cut, reset=reset), *after)]
+    with Proxy(service.address, lambda number: plan[number]) as proxy:
+        for cut in cuts:
+            memory = x.copy()
             with kind(proxy.url, retries=retries) as client:
-                try:
-                    assert len(client.execute(GAPS, given, out=given).data) == whole
-                    assert np.array_equal(bits(seen), new)
-                except tr.ConnectionFailed:
-                    assert not retries
-            assert ((bits(seen) == old) | (bits(seen) == new)).all()
+                if retries:
+                    assert np.array_equal(bits(call(client, memory)), new), f"cut after {cut}"
+                else:
+                    with pytest.raises(tr.ConnectionFailed):
+                        call(client, memory)
+            inside = bits(shown(memory))
+            assert ((inside == old) | (inside == new)).all(), f"torn by a cut after {cut}"
+    assert len(proxy.seen) == len(plan)
 
 
 def test_a_request_cut_anywhere_is_sent_again(kind: type[AnyClient], service: Service) -> None:
@@ -206,7 +194,7 @@ def test_digests_catch_garbled_bytes_which_are_sent_again(
     kind: type[AnyClient], service: Service
 ) -> None:
     x = patterns("float32", 1000)
-    length = answer_length(service, x)
+    length = answer_length(service, lambda client: client.round(x))
     faults = [
         Fault(garble_down=frozenset({length - 5})),
         Fault(garble_up=frozenset({3000})),
@@ -226,7 +214,9 @@ def test_a_garbled_answer_in_place_is_never_committed(
     kind: type[AnyClient], service: Service
 ) -> None:
     x = patterns("float32", 1000)
-    garbled = Fault(garble_down=frozenset({answer_length(service, x) - 5}))
+    garbled = Fault(
+        garble_down=frozenset({answer_length(service, lambda client: client.round(x)) - 5})
+    )
     with (
         Proxy(service.address, lambda _: garbled) as proxy,
         kind(proxy.url, digest=True, retries=0) as client,

@@ -23,7 +23,7 @@ from support.http.inference_form import (
     HEADER_LENGTH,
     OF_X,
     PAYLOAD,
-    Answer,
+    Outcome,
     X,
     binary,
     document,
@@ -56,7 +56,7 @@ def test_raw_bodies(service: Service, form: str) -> None:
     data: Any = {"identity": bytes, "chunked": pieces, **PACK}[form](x.tobytes())
     field = "Transfer-Encoding" if form == "chunked" else "Content-Encoding"
     headers = {HEADER_LENGTH: "0", field: form}
-    answer = Answer.of(service.request("POST", infer_path("round"), data, headers))
+    answer = Outcome.of(service.request("POST", infer_path("round"), data, headers))
     assert answer.payload == np.rint(x).tobytes()
     assert answer.output["shape"] == [x.size]
 
@@ -76,7 +76,7 @@ def test_answers_are_packed_as_asked(
     headers = {"Accept-Encoding": accepted}
     reply = infer(service, document(OF_X, **wish), X.tobytes(), headers=headers)
     assert reply.headers["Content-Encoding"] == coding
-    answer = Answer.of(reply, UNPACK[coding](reply.content))
+    answer = Outcome.of(reply, UNPACK[coding](reply.content))
     assert answer.payload == (EVEN.tobytes() if wish else b"")
 
 
@@ -84,7 +84,7 @@ def test_answers_are_packed_as_asked(
 def test_the_content_type_does_not_matter(service: Service, content_type: str | None) -> None:
     headers = {} if content_type is None else {"Content-Type": content_type}
     reply = infer(service, document(tensor("FP32", [1], data=[2.5])), headers=headers)
-    assert Answer.of(reply).output["data"] == [2.0]
+    assert Outcome.of(reply).output["data"] == [2.0]
 
 
 @pytest.mark.parametrize("coding", ["identity", "gzip"])
@@ -110,7 +110,7 @@ def test_the_answers_bytes(service: Service) -> None:
 
 
 def test_no_outputs_and_no_wish_is_json(service: Service) -> None:
-    answer = Answer.of(infer(service, document(OF_X), X.tobytes()))
+    answer = Outcome.of(infer(service, document(OF_X), X.tobytes()))
     assert answer.payload == b""
     assert answer.output == {"name": "Y", "datatype": "FP32", "shape": [10], "data": EVEN.tolist()}
 
@@ -119,14 +119,14 @@ def test_no_outputs_and_no_wish_is_json(service: Service) -> None:
 def test_zero_bytes(service: Service, wish: dict[str, Any]) -> None:
     request = document(binary("FP16", [3, 0], 0), **wish)
     for payload in (b"", None):  # with and without a stated length
-        output = Answer.of(infer(service, request, payload)).output
+        output = Outcome.of(infer(service, request, payload)).output
         assert output["shape"] == [3, 0]
         assert output["data"] == [] if not wish else output["parameters"] == {"binary_data_size": 0}
 
 
 def test_data_may_be_nested_in_any_way(service: Service) -> None:
     data = [[0.5], [[1.5, [2.5]], []], -0.3]
-    output = Answer.of(infer(service, document(tensor("FP32", [2, 2], data=data)))).output
+    output = Outcome.of(infer(service, document(tensor("FP32", [2, 2], data=data)))).output
     assert output["data"] == [0, 2, 2, 0]
     assert math.copysign(1, output["data"][3]) == -1
 
@@ -134,7 +134,7 @@ def test_data_may_be_nested_in_any_way(service: Service) -> None:
 def test_names_may_be_quoted(service: Service) -> None:
     head = json.dumps(document(tensor("FP32", [1], data=[2.5]))).encode()
     for path in ("/v2/models/onnx%5Fround/infer", "/v2/models/%6Fnnx_round/versions/22/infer"):
-        assert Answer.of(service.request("POST", path, head)).head["model_name"] == "onnx_round"
+        assert Outcome.of(service.request("POST", path, head)).head["model_name"] == "onnx_round"
 
 
 @pytest.mark.parametrize(

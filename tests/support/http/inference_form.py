@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -56,22 +57,54 @@ def infer(
 
 
 @dataclass(frozen=True)
-class Answer:
-    """A good answer: its head, and the bytes that follow it."""
+class Outcome:
+    """What came of a request.
 
-    head: dict[str, Any]
-    payload: bytes
+    ``status`` is that of the access log: HTTP's. ``fields`` are those of the response, trailers
+    included, by their names in lower case.
+    """
+
+    status: int
+    error: str
+    document: Any
+    tensor: bytes
+    fields: Mapping[str, str] = field(repr=False, compare=False)
 
     @classmethod
-    def of(cls, reply: Reply, content: bytes | None = None) -> Answer:
-        """The answer in a reply; ``content`` is the reply's own, undone what it was packed in."""
+    def of(cls, reply: Reply, content: bytes | None = None) -> Outcome:
+        """What a reply says; ``content`` is the reply's own, undone what it was packed in."""
+        fields = {name.lower(): value for name, value in reply.headers.items()}
+        if reply.status != 200:
+            return cls(reply.status, error_of(reply), None, b"", fields)
         content = reply.content if content is None else content
-        assert reply.status == 200, content
         length = reply.headers[HEADER_LENGTH]
         kind = "application/json" if length is None else "application/octet-stream"
         assert reply.headers["Content-Type"] == kind
         split = len(content) if length is None else int(length)
-        return cls(json.loads(content[:split]), content[split:])
+        return cls(200, "", json.loads(content[:split]), content[split:], fields)
+
+    @property
+    def retry_after(self) -> int:
+        """Seconds after which a refused caller is asked to come again."""
+        pushback = self.fields.get("grpc-retry-pushback-ms")
+        return int(self.fields["retry-after"]) if pushback is None else int(pushback) // 1000
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether what was asked about is ready; a no may be an error."""
+        return self.status == 200 and self.document["ready"] is True
+
+    @property
+    def head(self) -> Any:
+        """What was responded, as plain values; the request must have been good."""
+        assert self.status == 200, (self.status, self.error)
+        return self.document
+
+    @property
+    def payload(self) -> bytes:
+        """The bytes of the output; none if they are in shared memory."""
+        assert self.head is not None
+        return self.tensor
 
     @property
     def output(self) -> dict[str, Any]:

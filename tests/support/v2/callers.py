@@ -11,57 +11,12 @@ import contextlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from support.http.inference_form import HEADER_LENGTH, error_of, infer_path
+from support.http.inference_form import HEADER_LENGTH, Outcome, infer_path
 from support.services.server import Reply, Service
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What came of a request.
-
-    ``status`` is that of the access log: HTTP's. ``fields`` are those of the response, trailers
-    included, by their names in lower case.
-    """
-
-    status: int
-    error: str
-    document: Any
-    tensor: bytes
-    fields: Mapping[str, str] = field(repr=False)
-
-    @property
-    def retry_after(self) -> int:
-        """Seconds after which a refused caller is asked to come again."""
-        pushback = self.fields.get("grpc-retry-pushback-ms")
-        return int(self.fields["retry-after"]) if pushback is None else int(pushback) // 1000
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether what was asked about is ready; a no may be an error."""
-        return self.status == 200 and self.document["ready"] is True
-
-    @property
-    def head(self) -> Any:
-        """What was responded, as plain values; the request must have been good."""
-        assert self.status == 200, (self.status, self.error)
-        return self.document
-
-    @property
-    def payload(self) -> bytes:
-        """The bytes of the output; none if they are in shared memory."""
-        assert self.head is not None
-        return self.tensor
-
-    @property
-    def output(self) -> dict[str, Any]:
-        """The only output."""
-        (output,) = self.head["outputs"]
-        assert isinstance(output, dict)
-        return output
 
 
 @dataclass(frozen=True)
@@ -162,7 +117,7 @@ class Caller:
         if "raw_handle" in members:
             members["raw_handle"] = {"b64": base64.b64encode(members["raw_handle"]).decode()}
         body = json.dumps(members).encode() if method == "POST" else None
-        return _outcome(self.service.request(method, path, body, fields))
+        return Outcome.of(self.service.request(method, path, body, fields))
 
 
 def _head(request: dict[str, Any]) -> bytes:
@@ -172,17 +127,8 @@ def _head(request: dict[str, Any]) -> bytes:
 
 
 def _inferred(reply: Reply) -> Outcome:
-    outcome = _outcome(reply)
+    outcome = Outcome.of(reply)
     if outcome.status == 200:
         for output in outcome.document["outputs"]:
             output.setdefault("parameters", {}).pop("binary_data_size", None)
     return outcome
-
-
-def _outcome(reply: Reply) -> Outcome:
-    fields = {name.lower(): value for name, value in reply.headers.items()}
-    if reply.status != 200:
-        return Outcome(reply.status, error_of(reply), None, b"", fields)
-    length = int(reply.headers[HEADER_LENGTH] or len(reply.content))
-    document = json.loads(reply.content[:length])
-    return Outcome(200, "", document, reply.content[length:], fields)

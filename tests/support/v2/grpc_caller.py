@@ -9,8 +9,9 @@ from typing import Any
 from google.protobuf import message
 
 from support.http.grpc_client import Answer, connected, framed, infer_request, made, plain
+from support.http.inference_form import Outcome
 
-from .callers import Caller, Outcome, Unfinished
+from .callers import Caller, Unfinished
 
 #: The status of the access log for that of gRPC; other refusals are of the request.
 _STATUSES = {0: 200, 3: 400, 4: 408, 5: 404, 8: 413, 12: 501, 13: 500, 14: 503, 16: 401}

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from support.http.inference_form import X, tensor
+from support.http.inference_form import Outcome, X, tensor
 from support.segments import Segment
 
-from .callers import Caller, Outcome
+from .callers import Caller
 
 #: Of the regions' objects.
 SIZE = 1 << 16

@@ -102,8 +102,6 @@ def test_operators_and_models_are_read_in_every_form(document: Any) -> None:
 @pytest.mark.parametrize("make", [Path, str])
 def test_a_file_is_read(tmp_path: Path, make: Any) -> None:
     path = tmp_path / "model.json"
-    with pytest.raises(tr.InvalidArgument, match=r"model\.json cannot be read: No such file"):
-        tr.from_dxdispatch(make(path))
     path.write_text(LENIENT, encoding="utf-8")
     assert tr.from_dxdispatch(make(path)) == tr.DirectMLRound("TOWARD_ZERO")
 

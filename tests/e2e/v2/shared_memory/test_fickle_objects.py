@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.http.inference_form import EVEN, OF_X, X, binary, document
+from support.http.inference_form import EVEN, OF_X, Outcome, X, binary, document
 from support.segments import OBJECTS, PREFIX, Segment, segment
 from support.services.server import Service
 from support.services.variants import NBYTES, SmallShmService, may_mount
 from support.services.workers import replaced_after
 from support.small_disk import small_disk
-from support.v2.callers import Caller, Outcome
+from support.v2.callers import Caller
 from support.v2.regions import TRIES, into, register, registered, source, unregister
 
 pytestmark = pytest.mark.slow

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.http.inference_form import EVEN, Answer, X, document, error_of, infer, tensor
+from support.http.inference_form import EVEN, Outcome, X, document, error_of, infer, tensor
 from support.segments import PREFIX, Segment, segment
 from support.services.server import Service, until
 from support.services.workers import workers_of
@@ -69,7 +69,7 @@ def test_wrong_types_in_json(service: Service, members: Any, says: str) -> None:
 @pytest.mark.usefixtures("region")
 def test_numbers_in_the_response(service: Service, owned: Segment) -> None:
     put(owned, X, 8)
-    answer = Answer.of(infer(service, document(source(40, 8))))
+    answer = Outcome.of(infer(service, document(source(40, 8))))
     assert answer.output["data"] == EVEN.tolist()
     np.testing.assert_array_equal(found(owned, 8), X)
 

@@ -23,7 +23,7 @@ import pytest
 from support.http.inference_form import (
     BINARY_OUT,
     HEADER_LENGTH,
-    Answer,
+    Outcome,
     X,
     binary,
     document,
@@ -145,11 +145,11 @@ def asked(
     )
 
 
-def answers(both: Both, request: Any, payload: bytes = b"", **more: Any) -> tuple[Answer, Answer]:
+def answers(both: Both, request: Any, payload: bytes = b"", **more: Any) -> tuple[Outcome, Outcome]:
     """Both answers, their heads equal but for the model that Triton has for each datatype."""
     head = json.dumps(request).encode()
     stated = len(head) if payload else None
-    theirs, ours = map(Answer.of, asked(both, head + payload, stated, **more))
+    theirs, ours = map(Outcome.of, asked(both, head + payload, stated, **more))
     theirs.head["model_name"] = "round"
     return theirs, ours
 
@@ -203,8 +203,8 @@ GOOD = HEAD + X.tobytes()
 
 
 def test_raw_bodies_are_answered_alike(both: Both) -> None:
-    theirs, ours = map(Answer.of, asked(both, X.tobytes(), 0))
-    assert theirs == ours
+    theirs, ours = map(Outcome.of, asked(both, X.tobytes(), 0))
+    assert (theirs.head, theirs.payload) == (ours.head, ours.payload)
 
 
 @pytest.mark.parametrize(
@@ -299,7 +299,7 @@ def test_shared_memory_is_answered_alike(both: Both) -> None:
             )
             reply = server.request("POST", infer_path("round"), json.dumps(request).encode())
             # Triton does not tell where the output is, as the extension's document has it.
-            assert Answer.of(reply).output.get("parameters", out) == out
+            assert Outcome.of(reply).output.get("parameters", out) == out
             assert owned.memory[64:104].tobytes() == np.rint(X).tobytes()
             (entry,) = server.request("GET", "/v2/systemsharedmemory/status").json()
             assert entry == {"name": "r", "key": "/" + owned.key, "offset": 0, "byte_size": 4096}
@@ -320,7 +320,7 @@ def test_a_replaced_object_is_not_read_in_silence(both: Both) -> None:
             reply = server.request("POST", infer_path("round"), json.dumps(request).encode())
             statuses.append(reply.status)
             if reply.status == 200:  # of what nobody writes into any more
-                assert Answer.of(reply).output["data"] == np.rint(X).tolist()
+                assert Outcome.of(reply).output["data"] == np.rint(X).tolist()
             server.request("POST", "/v2/systemsharedmemory/unregister", b"")
     assert statuses == [200, 400]
 
