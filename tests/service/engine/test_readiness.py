@@ -1,4 +1,4 @@
-"""Ready means that the backend has just rounded right; one that does not is told of in time."""
+"""A backend's results are judged: readiness, digests beside the published ones, differences."""
 
 from __future__ import annotations
 
@@ -6,17 +6,26 @@ import asyncio
 import logging
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
+from itertools import combinations
 
 import numpy as np
 import pytest
 
 from tensor_round.contract.call import RoundCall
-from tensor_round.contract.errors import BackendFailed, Draining
-from tensor_round_service.backends import Bytes
+from tensor_round.contract.digests import DIGESTS
+from tensor_round.contract.dtypes import BY_NAME
+from tensor_round.contract.errors import BackendFailed, Draining, InvalidDescriptor
+from tensor_round.contract.layout import Layout
+from tensor_round.contract.rounding import Rounding
+from tensor_round_service.backends import Bytes, Round
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.engine import readiness
+from tensor_round_service.engine.differences import check_dense, compared
+from tensor_round_service.engine.digests import report
 from tensor_round_service.engine.readiness import ProcessLifecycle, Readiness
+from tensor_round_verify.reference import rounded
 
 
 class Backend(NumpyBackend):
@@ -163,3 +172,116 @@ def test_a_stuck_backend_has_a_second_and_a_half_and_may_recover(
             break
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+class Two(NumpyBackend):
+    """A backend with a second arithmetic."""
+
+    def __init__(self, other: Round) -> None:
+        super().__init__(1)
+        self.other = other
+
+    def arithmetics(self) -> Mapping[str, Round]:
+        return {**super().arithmetics(), "other": self.other}
+
+
+def test_a_right_backend_conforms_with_every_published_digest() -> None:
+    backend = NumpyBackend(1)
+    found = report(backend)
+    assert found["conforms"] is True
+    assert found["backends"].keys() == {"numpy"}
+    cells = {
+        (dtype, rounding): cell
+        for dtype, row in found["backends"]["numpy"].items()
+        for rounding, cell in row.items()
+    }
+    assert cells == {
+        key: {"sha256": published, "matches_published": True} for key, published in DIGESTS.items()
+    }
+
+
+def test_one_wrong_result_of_one_arithmetic_is_found_where_it_is() -> None:
+    def wrong(call: RoundCall, source: Bytes, target: Bytes) -> str:
+        name = backend.round(call, source, target)
+        if (call.input.dtype.name, call.rounding) == ("bfloat16", Rounding.TOWARD_ZERO):
+            target[-1] ^= 1
+        return name
+
+    backend = Two(wrong)
+    found = report(backend)
+    assert found["conforms"] is False
+    assert [
+        (name, dtype, rounding)
+        for name, table in found["backends"].items()
+        for dtype, row in table.items()
+        for rounding, cell in row.items()
+        if not cell["matches_published"]
+    ] == [("other", "bfloat16", "toward_zero")]
+
+
+@pytest.mark.parametrize("failure", [MemoryError("none"), RuntimeError("the device is lost")])
+def test_a_backend_that_fails_may_be_asked_again(failure: Exception) -> None:
+    def broken(call: RoundCall, source: Bytes, target: Bytes) -> str:
+        raise failure
+
+    backend = Two(broken)
+    with pytest.raises(BackendFailed, match="test patterns") as refused:
+        report(backend)
+    assert refused.value.retry_after == 1
+    assert refused.value.__cause__ is failure
+
+
+#: More than are compared at once.
+COUNT = 100_000
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_differences_are_counted_and_found_in_the_whole_tensor(order: str) -> None:
+    values = np.arange(COUNT, dtype=np.float32)
+    places = [COUNT // 2, COUNT - 1]
+    values[places] = 0.5, -2.25
+    shape = (COUNT // 10, 10)
+    layout = Layout.of(BY_NAME["float32"], shape)
+    memory = values.astype(f"{order}f4").view(np.uint8)
+    before, pauses = memory.copy(), list[None]()
+    found = compared(memory, layout, swapped=order == ">", pause=lambda: pauses.append(None))
+    assert np.array_equal(memory, before)
+    assert 1 < len(pauses) < 10, "there is one after each block"
+    assert (found["dtype"], found["shape"], found["elements"]) == ("float32", shape, COUNT)
+    bits = values[places].view(np.uint32)
+    results = {rounding.value: rounded(bits, "float32", rounding.value) for rounding in Rounding}
+    expected = {
+        pair: [
+            tuple(map(int, np.unravel_index(place, shape)))
+            for at, place in enumerate(places)
+            if results[pair[0]][at] != results[pair[1]][at]
+        ]
+        for pair in combinations(results, 2)
+    }
+    told = {
+        tuple(pair["roundings"]): sorted(
+            example["index"] for one in pair["classes"].values() for example in one["first"]
+        )
+        for pair in found["pairs"]
+    }
+    assert told == expected
+    for pair in found["pairs"]:
+        assert pair["different"] == len(expected[tuple(pair["roundings"])])
+
+
+def test_a_rank_that_no_operator_accepts_is_refused() -> None:
+    layout = Layout.of(BY_NAME["float32"], (1,) * 33)
+    with pytest.raises(InvalidDescriptor, match="at most 32 dimensions"):
+        compared(np.zeros(4, np.uint8), layout)
+
+
+def test_gaps_and_repeated_elements_are_refused() -> None:
+    dtype = BY_NAME["float32"]
+    check_dense(Layout.of(dtype, (2, 3)))
+    check_dense(Layout.of(dtype, (2, 3), (1, 2)))
+    for strides in ((4, 1), (0, 1)):
+        with pytest.raises(InvalidDescriptor) as refused:
+            check_dense(Layout.of(dtype, (2, 3), strides))
+        (fault,) = refused.value.faults
+        assert fault.loc == ("strides",)
+        assert "no gaps" in fault.msg

@@ -1,24 +1,44 @@
-"""Execution of inferences in shared memory: in pieces, each once, within the counted memory."""
+"""Inferences: models, bodies in pieces, execution in shared memory, and counters."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from fastapi import FastAPI
 
 from support.cases.backend_calls import WatchedBackend
-from support.http.inference_form import binary, document, tensor
+from support.cases.descriptors import CASES
+from support.http import asgi
+from support.http.inference_form import (
+    BINARY_OUT,
+    GOOD,
+    HEADER_LENGTH,
+    X,
+    binary,
+    document,
+    infer_path,
+    tensor,
+)
 from support.segments import PREFIX, Segment, segment
+from tensor_round.contract.dtypes import BY_OIP
+from tensor_round.contract.errors import InvalidDescriptor, NotFound
+from tensor_round.contract.rounding import Rounding
+from tensor_round_service.app import create_app
 from tensor_round_service.backends import Bytes
+from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.content.sources import Parts
 from tensor_round_service.engine.engine import Engine
 from tensor_round_service.engine.job import Job
+from tensor_round_service.engine.memory import Memory
 from tensor_round_service.oip import codec
 from tensor_round_service.oip.executor import (
     PIECE_BYTES,
@@ -27,10 +47,12 @@ from tensor_round_service.oip.executor import (
     buffers_for,
     for_each_piece,
 )
-from tensor_round_service.oip.models import find
+from tensor_round_service.oip.models import MODELS, Model, config_of, find
 from tensor_round_service.oip.plan import plan
 from tensor_round_service.oip.posix_memory import PosixSharedMemory
 from tensor_round_service.oip.regions import Registry
+from tensor_round_service.oip.statistics import Statistics
+from tensor_round_service.settings import Settings
 
 RUNS = (0, 1, PIECE_BYTES, PIECE_BYTES + 1, SHARED_BYTES - 1, SHARED_BYTES, SHARED_BYTES + 4)
 HaveDone = Callable[[Callable[[], None]], None]
@@ -206,3 +228,224 @@ def check(parts: Parts, owned: Segment, form: str, nbytes: int, job: Job) -> Non
         expected[start // 4 : (start + nbytes) // 4] = 1
     assert owned.memory.tobytes() == expected.tobytes()
     assert job.executed_by == "numpy"
+
+
+HEAD = json.dumps(GOOD).encode()
+INLINE = json.dumps(document(tensor("FP32", [10], data=X.tolist()), **BINARY_OUT)).encode()
+EXPECTED = np.rint(X).tobytes()
+#: Body, and the stated length of its head.
+BODIES: dict[str, tuple[bytes, int | None]] = {
+    "binary": (HEAD + X.tobytes(), len(HEAD)),
+    "json": (INLINE, None),
+    "json-of-stated-length": (INLINE, len(INLINE)),
+    "raw": (X.tobytes(), 0),
+}
+each_body = pytest.mark.parametrize(("body", "stated"), BODIES.values(), ids=BODIES)
+
+
+@pytest.fixture(scope="module")
+def numpy_engine() -> Iterator[Engine]:
+    made = Engine(NumpyBackend())
+    yield made
+    assert made.memory.in_use == 0
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def app(numpy_engine: Engine) -> FastAPI:
+    return create_app(Settings(), numpy_engine)
+
+
+def answered(
+    app: FastAPI,
+    pieces: Sequence[bytes | None],
+    stated: int | None,
+    *,
+    declared: bool = True,
+    coding: str = "identity",
+) -> tuple[int, bytes]:
+    """Status and content for a body in these pieces, whose head has the stated length."""
+    fields = [("content-encoding", coding)]
+    if declared:
+        fields.append(("content-length", str(sum(len(piece or b"") for piece in pieces))))
+    if stated is not None:
+        fields.append((HEADER_LENGTH, str(stated)))
+    answer = asgi.ask(app, "POST", infer_path("round"), fields, pieces)
+    return answer.status, answer.content
+
+
+each_length = pytest.mark.parametrize("declared", [True, False], ids=["declared", "chunked"])
+
+
+@each_body
+@each_length
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_a_body_in_pieces(
+    app: FastAPI, body: bytes, stated: int | None, size: int, declared: bool
+) -> None:
+    pieces = [b"", *(body[at : at + size] for at in range(0, len(body), size)), b""]
+    status, content = answered(app, pieces, stated, declared=declared)
+    assert (status, content.endswith(EXPECTED)) == (200, True)
+
+
+@each_body
+@each_length
+@pytest.mark.parametrize("coding", ["identity", "gzip"])
+def test_a_body_cut_anywhere(
+    app: FastAPI, body: bytes, stated: int | None, coding: str, declared: bool
+) -> None:
+    sent = gzip.compress(body) if coding == "gzip" else body
+    assert answered(app, [sent], stated, declared=declared, coding=coding)[0] == 200
+    for length in range(len(sent)):
+        status, content = answered(app, [sent[:length]], stated, declared=declared, coding=coding)
+        if coding == "identity" and stated == 0 and length and length % 4 == 0:
+            assert status == 200  # fewer elements are a tensor too
+            continue
+        assert status == 400, length
+        assert list(json.loads(content)) == ["error"]
+
+
+@each_body
+@each_length
+@pytest.mark.parametrize("trailing", [b"\0", b"}", bytes(70_000)], ids=len)
+def test_trailing_bytes(
+    app: FastAPI, body: bytes, stated: int | None, trailing: bytes, declared: bool
+) -> None:
+    for pieces in ([body + trailing], [body, trailing]):
+        status, _ = answered(app, pieces, stated, declared=declared)
+        assert status == (200 if stated == 0 and len(trailing) % 4 == 0 else 400)
+
+
+@each_body
+def test_a_sender_that_hangs_up_anywhere(
+    app: FastAPI, numpy_engine: Engine, body: bytes, stated: int | None
+) -> None:
+    for length in range(0, len(body), 3):
+        assert answered(app, [body[:length], None], stated, declared=False) == (0, b"")
+        assert numpy_engine.memory.in_use == 0
+
+
+each_model = pytest.mark.parametrize("model", MODELS, ids=lambda m: f"{m.name}-{m.version}")
+
+
+def ask(model: Model, datatype: str, rank: int, **parameters: Any) -> Rounding:
+    """The direction in which a model would round such a tensor."""
+    name, _, carried = datatype.partition(":")
+    own: dict[str, Any] = {"dtype": carried} if carried else {}
+    source = codec.Inline(b"0" if rank == 0 else [b"0"])
+    tensor = codec.Input(model.input, name, (1,) * rank, own, source)
+    return plan(model, codec.Request(None, parameters, (tensor,), (), False)).call.rounding
+
+
+def told(model: Model, name: str) -> str:
+    value = config_of(model)["parameters"][name]["string_value"]
+    assert isinstance(value, str)
+    return value
+
+
+DATATYPES = [*BY_OIP, "UINT8:float8_e4m3fn", "UINT8:float8_e5m2", "BOOL", "BYTES"]
+
+
+@each_model
+def test_datatypes(model: Model) -> None:
+    taken = []
+    for datatype in DATATYPES:
+        try:
+            ask(model, datatype, 4)
+        except InvalidDescriptor:
+            continue
+        taken.append(datatype)
+    assert set(taken) == set(told(model, "datatypes").split(","))
+
+
+@each_model
+def test_ranks(model: Model) -> None:
+    least, most = map(int, told(model, "ranks").split("-"))
+    for rank in range(35):
+        if least <= rank <= most:
+            ask(model, "FP32", rank)
+        else:
+            with pytest.raises(InvalidDescriptor):
+                ask(model, "FP32", rank)
+
+
+@each_model
+def test_modes(model: Model) -> None:
+    if model.mode_parameter is None:
+        assert ask(model, "FP32", 4) is Rounding.TIES_TO_EVEN
+        # Unknown parameters are ignored, whatever their names.
+        assert ask(model, "FP32", 4, **{"None": 1}) is Rounding.TIES_TO_EVEN
+        return
+    modes = told(model, model.mode_parameter).split(",")
+    found = [ask(model, "FP32", 4, **{model.mode_parameter: mode}) for mode in modes]
+    assert found == list(model.dialect.modes.values())
+    assert len(set(found)) == len(found) > 1
+    assert ask(model, "FP32", 4) is Rounding.TIES_TO_EVEN
+    # Equal to a lawful one as keys are; a cache must not take them for it.
+    for wrong in (0.0, False, 1.0, True, "", "?"):
+        with pytest.raises(InvalidDescriptor, match=model.mode_parameter):
+            ask(model, "FP32", 4, **{model.mode_parameter: wrong})
+
+
+def test_names() -> None:
+    assert [(model.name, model.version) for model in MODELS] == [
+        (cases.model.name, version) for cases in CASES.values() for version in cases.model.versions
+    ]
+    assert find("onnx_round").version == "22"
+    assert find("onnx_round", "11").version == "11"
+    assert find("directml_element_wise_round").version == "6_4"
+
+
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [("", None), ("Round", None), ("round ", None), ("round", ""), ("round", "1.0"),
+     ("onnx_round", "12"), ("directml_element_wise_round", "2_0")],
+)  # fmt: skip
+def test_unknown_names(name: str, version: str | None) -> None:
+    with pytest.raises(NotFound):
+        find(name, version)
+
+
+ROUND, NEWEST = find("round"), find("directml_element_wise_round")
+
+
+def job(queue: int, receive: int, execute: int) -> Job:
+    """A job whose phases took so many nanoseconds."""
+    done = Job(Memory(NumpyBackend().allocate, 0))
+    done.queue_seconds, done.receive_seconds = queue / 1e9, receive / 1e9
+    done.execute_seconds = execute / 1e9
+    return done
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_counting(tmp_path: Path, shared: bool) -> None:
+    counts = Statistics(tmp_path if shared else None)
+    began = time.time_ns() // 1_000_000
+    counts.succeeded(ROUND, job(1, 20, 300), 4321)
+    counts.succeeded(ROUND, job(1, 20, 300), 4321)
+    counts.failed(ROUND, 7)
+    told = counts.describe(ROUND)
+    assert told["inference_count"] == told["execution_count"] == 2
+    assert began <= told["last_inference"] <= time.time_ns() // 1_000_000
+    expected = {
+        "success": (2, 8642), "fail": (1, 7), "queue": (2, 2), "compute_input": (2, 40),
+        "compute_infer": (2, 600), "compute_output": (2, 8000), "cache_hit": (0, 0),
+        "cache_miss": (0, 0),
+    }  # fmt: skip
+    found = {name: (row["count"], row["ns"]) for name, row in told["inference_stats"].items()}
+    assert found == expected
+    others = counts.describe(NEWEST)
+    assert (others["name"], others["version"]) == (NEWEST.name, NEWEST.version)
+    assert others["last_inference"] == others["inference_count"] == others["execution_count"] == 0
+
+
+def test_workers_are_summed(tmp_path: Path) -> None:
+    workers = [Statistics(tmp_path) for _ in range(3)]
+    for number, worker in enumerate(workers, 1):
+        for _ in range(number):
+            worker.succeeded(NEWEST, job(0, 1, 2), 6)
+    told = {str(worker.describe(NEWEST)) for worker in workers}
+    assert len(told) == 1
+    last = workers[0].describe(NEWEST)
+    assert last["inference_count"] == 6
+    assert last["inference_stats"]["success"] == {"count": 6, "ns": 36}
