@@ -297,8 +297,10 @@ class Site:
             else:
                 peer = EncryptedPeer(sock, self, connection)
                 peer.reader, peer.writer = reader, writer
-                yield peer
-                writer.transport.abort()
+                try:
+                    yield peer
+                finally:
+                    writer.transport.abort()
 
 
 @asynccontextmanager
