@@ -87,7 +87,7 @@ test: $(VENV)/.test ## Run the test suite, or the part that ARGS selects (--acco
 	@$(if $(ARGS),,$(MAKE) --no-print-directory kernels)
 
 .PHONY: test-slow
-test-slow: $(VENV)/.test ## Run the tests that repeat, or wait for real limits to pass (4 minutes)
+test-slow: $(VENV)/.test ## Run the tests that repeat, or wait for real limits to pass (3 minutes)
 	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest $(FOUR) -m slow $(ARGS)
 
 .PHONY: test-pythons
