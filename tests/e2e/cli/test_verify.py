@@ -84,7 +84,7 @@ RIGHT_NODE, WRONG_NODE = (
     ],
     ids=["function", "runtime", "model"],
 )
-def test_what_is_right_is_silent_and_0(
+def test_right_results_exit_with_0_and_print_a_summary_alone(
     folder: Path, arguments: tuple[str, ...], summary: str
 ) -> None:
     done = run(folder, *arguments)

@@ -1,4 +1,4 @@
-"""The engine: where a call's output goes, which thread works on it, and how failures are told.
+"""The engine: where a call's output goes, which thread works on it, and how it reports failures.
 
 And which calls are begun before their tensor has all come, and how far they are at each moment.
 """
