@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from ..errors import DigestMismatch, MalformedJSON
+from ..errors import DigestMismatch, InvalidDescriptor, MalformedJSON
 from ..layout import Layout
 from . import strictjson
 
@@ -91,12 +91,17 @@ def describes(value: str, layout: Layout) -> bool:
     """
     try:
         members = strictjson.loads(value.encode(), max_depth=2)
-    except MalformedJSON:
+        strides = members.get("strides") if isinstance(members, dict) else None
+        if not isinstance(strides, list) or any(type(step) is not int for step in strides):
+            return False
+        Layout.of(layout.dtype, layout.shape, strides, layout.byte_length)
+    except (MalformedJSON, InvalidDescriptor):
         return False
-    strides = members.get("strides") if isinstance(members, dict) else None
-    if not isinstance(strides, list) or len(strides) != len(layout.shape):
+    wanted = {**layout.describe(), "strides": strides}
+    if members.keys() != wanted.keys() or not layout.lies_like(strides):
         return False
-    return members == {**layout.describe(), "strides": strides} and layout.lies_like(strides)
+    # As text: 8.0 and true equal 8 and 1, but are no sizes.
+    return strictjson.dumps({key: members[key] for key in wanted}) == strictjson.dumps(wanted)
 
 
 _WEIGHTS = frozenset(map(str, range(1, 11)))

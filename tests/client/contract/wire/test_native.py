@@ -130,9 +130,9 @@ GOOD = {"dtype": "float32", "shape": [2], "strides": [1], "byte_length": 8}
 
 WRONG_VALUES: dict[str, list[Any]] = {
     "dtype": ["float", "FLOAT32", 1, None, []],
-    "shape": [2, None, "2", [True], ["2"], [-1], [2**63], [2, 2], [3]],
-    "strides": [None, [-1], [], [2**63], {}],
-    "byte_length": [None, True, "8", 7, -1, [8]],
+    "shape": [2, None, "2", [2.0], [True], ["2"], [-1], [2**63], [2, 2], [3]],
+    "strides": [None, [1.0], [True], [-1], [], [2**63], {}],
+    "byte_length": [None, 8.0, True, "8", 7, -1, [8]],
 }
 
 VIOLATIONS: list[tuple[str, bytes]] = [
