@@ -108,9 +108,7 @@ def run(connections: float, seed: int) -> Report:
     return found.report(seed)
 
 
-def mixed(
-    seed: int, numbers: Iterable[int], *, encrypted: bool, warm_up: int = WARM_UP
-) -> Findings:
+def mixed(seed: int, numbers: Iterable[int], *, encrypted: bool) -> Findings:
     """Play the scripts that are for this kind of service, to a separate one."""
     kind = TlsService if encrypted else Service
     context = caller_context() if encrypted else None
@@ -119,7 +117,7 @@ def mixed(
         return Findings()
     # Leaving asserts the exit code.
     with kind("--max-bytes-in-flight", str(BUDGET), "--max-tensor-bytes", str(BUDGET)) as service:
-        before_all = range(int(encrypted), 2 * warm_up, 2)
+        before_all = range(int(encrypted), 2 * WARM_UP, 2)
         found = asyncio.run(play_all(service.port, context, seed - 1, before_all))
         service.rss()  # at rest
         before, began = ProcessMetrics.of(service.pid), time.monotonic()
