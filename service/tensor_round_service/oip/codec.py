@@ -24,6 +24,7 @@ from tensor_round.contract.quoting import shown, shown_key
 from tensor_round.contract.wire import strictjson
 
 from ..codec import nesting
+from ..codec.json_size import JSONSize, loads_exact
 
 #: The HTTP field with the length of the inference header, in bytes of the uncompressed body.
 HEADER_LENGTH = "Inference-Header-Content-Length"
@@ -35,6 +36,7 @@ MAX_HEADER_LENGTH = MAX_BARE_HEADER_LENGTH + (16 << 20)
 MAX_HEADER_VALUES = MAX_BARE_HEADER_LENGTH // 2
 #: The deepest nesting: request, inputs, input and parameters, and arrays of the highest rank.
 MAX_HEADER_DEPTH = 4 + 64
+_LIMITS = strictjson.Limits(MAX_HEADER_DEPTH, nesting.MAX_CONTAINERS, MAX_HEADER_VALUES)
 
 #: The end of a response's header: of its last output, of all outputs, and of the document.
 _END = b"}]}"
@@ -138,8 +140,10 @@ def read_header_length(value: str) -> int:
     return int(value)
 
 
-def read_request(header: bytes, pause: Pause = no_pause) -> Request:
+def read_request(header: bytes, pause: Pause = no_pause, size: JSONSize | None = None) -> Request:
     """The request in an inference header; ``pause`` is called while it is parsed.
+
+    ``size`` is that of the header's JSON, if it is known.
 
     Unknown members are ignored, as the protocol demands; null is an absent optional member.
     Raises :class:`MalformedJSON`, :class:`InvalidDescriptor` for wrong or missing members, and
@@ -148,15 +152,7 @@ def read_request(header: bytes, pause: Pause = no_pause) -> Request:
     check_header_length(len(header))
     if not header:
         raise MalformedJSON("the body is empty: an inference request is a JSON object")
-    document = strictjson.loads(
-        header,
-        max_depth=MAX_HEADER_DEPTH,
-        max_containers=nesting.MAX_CONTAINERS,
-        max_members=MAX_HEADER_VALUES,
-        numbers="exact",
-        nan_tokens=True,
-        pause=pause,
-    )
+    document = loads_exact(header, _LIMITS, size, pause)
     data: list[Any] = []
     try:
         return _request(document, data, len(header))

@@ -19,10 +19,10 @@ from tensor_round.contract.errors import (
 )
 from tensor_round.contract.progress import Pause, no_pause
 from tensor_round.contract.wire import native
-from tensor_round.contract.wire.json_size import measure_json
 
 from ..auth.origins import check_origin
 from ..codec import nesting
+from ..codec.json_size import JSONSize, measure_json
 from ..content.codings import CODINGS, IDENTITY, encode, max_encoded_length, preferred_coding
 from ..content.sources import ByteSource, Parts, Prefixed, read_all, read_up_to
 from ..engine.engine import JSON_COST
@@ -127,8 +127,10 @@ class _InferRoute(TensorRoute):
             check_origin(head, self.listed_origins)
         return plan, source, None if length is None else length - len(header)
 
-    def _make_plan(self, header: bytes, pause: Pause = no_pause) -> InferencePlan:
-        request = codec.read_request(header, pause)
+    def _make_plan(
+        self, header: bytes, pause: Pause = no_pause, size: JSONSize | None = None
+    ) -> InferencePlan:
+        request = codec.read_request(header, pause, size)
         try:
             return self.inference.plan(self.model, request)
         except RequestRefused:
@@ -137,8 +139,9 @@ class _InferRoute(TensorRoute):
 
     def _plan_long_header(self, header: bytes, job: Job, pause: Pause) -> InferencePlan:
         """Reserve the memory that parsing takes, and plan."""
-        job.reserve(measure_json(header, pause).nbytes)
-        return self._make_plan(header, pause)
+        size = measure_json(header, pause)
+        job.reserve(size.nbytes)
+        return self._make_plan(header, pause, size)
 
     async def _encode(self, head: RequestHead, response: Response, job: Job) -> None:
         """Encode the content as ``Accept-Encoding`` prefers."""

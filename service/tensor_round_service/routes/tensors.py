@@ -35,10 +35,10 @@ from tensor_round.contract.progress import Pause, no_pause
 from tensor_round.contract.quoting import not_accepted
 from tensor_round.contract.rounding import Rounding
 from tensor_round.contract.wire import native, npy, strictjson
-from tensor_round.contract.wire.json_size import measure_json
 
 from ..backends import Bytes
 from ..codec import jsontensor, nesting
+from ..codec.json_size import JSONSize, loads_exact, measure_json
 from ..content.sources import ByteSource, Progress, expect_end, read_all, read_up_to
 from ..engine.engine import JSON_COST, Engine, rounding_cost
 from ..engine.job import FIRST_BYTES, Job, admit
@@ -60,6 +60,7 @@ _JSON = of_type(native.JSON)
 #: The representations, and what messages say of them.
 _TYPES = (native.OCTET_STREAM, native.JSON, native.NPY)
 _FORMS = (f"{native.OCTET_STREAM} with the header {native.OPERATOR_DESCRIPTOR}", *_TYPES[1:])
+_LIMITS = strictjson.Limits(native.MAX_JSON_DEPTH, nesting.MAX_CONTAINERS, native.MAX_JSON_MEMBERS)
 _MEMBERS = ("descriptor", "data")
 #: The members of the short form; the shape may be that of the data.
 _SHORT_MEMBERS = ("operator", "dtype", "shape", "data")
@@ -207,12 +208,12 @@ class TensorHandlers(TensorRoute, ABC):
     def _work_on_document(
         self, text: bytes, operator: str | None, job: Job, pause: Pause
     ) -> list[bytes]:
-        parsed_bytes = measure_json(text, pause).nbytes
-        job.reserve(parsed_bytes)
-        document = Document.read(text, operator, pause)
+        size = measure_json(text, pause)
+        job.reserve(size.nbytes)
+        document = Document.read(text, operator, pause, size)
         # The parsed numbers are freed before the response is written: they take more memory.
         with nesting.freed(document.data):
-            text_bytes = max(0, self.text_bytes(document) - parsed_bytes)
+            text_bytes = max(0, self.text_bytes(document) - size.nbytes)
             job.reserve(self.needed_bytes(document.call) + text_bytes)
             memory = job.allocate(document.call.input.byte_length)
             memory.data[:] = document.payload(pause)
@@ -355,22 +356,20 @@ class Document:
     data: Any
 
     @classmethod
-    def read(cls, text: bytes, operator: str | None = None, pause: Pause = no_pause) -> Document:
+    def read(
+        cls,
+        text: bytes,
+        operator: str | None = None,
+        pause: Pause = no_pause,
+        size: JSONSize | None = None,
+    ) -> Document:
         """Parse and check a request; ``operator`` is the one that its query names, if any.
 
         A document without ``descriptor`` is in the short form: a descriptor's, and data.
 
         Raises :class:`MalformedJSON`, :class:`MissingDescriptor` or :class:`InvalidDescriptor`.
         """
-        document = strictjson.loads(
-            text,
-            max_depth=native.MAX_JSON_DEPTH,
-            max_containers=nesting.MAX_CONTAINERS,
-            max_members=native.MAX_JSON_MEMBERS,
-            numbers="exact",
-            nan_tokens=True,
-            pause=pause,
-        )
+        document = loads_exact(text, _LIMITS, size, pause)
         try:
             return cls._resolved(document, operator)
         except RequestRefused:

@@ -21,8 +21,8 @@ from tensor_round.contract.errors import (
     RequestRefused,
     TensorTooLarge,
 )
-from tensor_round.contract.wire.json_size import measure_json
 from tensor_round_service.codec import jsontensor
+from tensor_round_service.codec.json_size import measure_json
 from tensor_round_service.oip import codec
 from tensor_round_service.oip.codec import write_error, write_response
 

@@ -14,8 +14,8 @@ from support.http.native_form import ieee754
 from support.memory import traced
 from tensor_round.contract.errors import InvalidDescriptor, MalformedJSON, TensorRoundError
 from tensor_round.contract.wire import strictjson
-from tensor_round.contract.wire.json_size import measure_json
 from tensor_round_service.codec import nesting
+from tensor_round_service.codec.json_size import measure_json
 from tensor_round_service.routes.tensors import Document
 
 KIB, MIB = 1 << 10, 1 << 20

@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
-from typing import Any, Literal, TypeVar
+from collections.abc import Callable, Iterable
+from itertools import accumulate
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from ..errors import MalformedJSON
 from ..progress import Pause, no_pause
-from .json_size import measure_json
 
 #: The longest integer, in characters. CPython's own limit can be set to this value or a higher one
 #: (``sys.int_info.str_digits_check_threshold``).
@@ -31,7 +31,7 @@ T = TypeVar("T")
 def loads(
     data: bytes | bytearray | memoryview,
     *,
-    max_depth: int,
+    max_depth: int | None,
     max_containers: int | None = None,
     max_members: int | None = None,
     max_values: int | None = None,
@@ -44,20 +44,16 @@ def loads(
     With ``numbers="plain"`` numbers become ``int`` and ``float``. With ``"exact"`` they stay text,
     as ``bytes`` (no other JSON value is ``bytes``), for :mod:`.jsontensor` to round once;
     :func:`plain` converts them. ``nan_tokens`` accepts the bare tokens ``NaN``, ``Infinity`` and
-    ``-Infinity`` as numbers. ``max_depth`` counts objects and arrays: ``[1]`` has depth 1. The
-    other limits are on the counts of :class:`.json_size.JSONSize`; None means no
-    limit. All limits are checked before the text is parsed. ``pause`` is called after every few
-    thousand numbers.
+    ``-Infinity`` as numbers. ``pause`` is called after every few thousand numbers.
+
+    The limits are checked before the text is parsed; None means no limit, and without ``max_depth``
+    none is checked. ``max_depth`` counts objects and arrays: ``[1]`` has depth 1.
+    ``max_containers`` limits objects and arrays, ``max_members`` the members of all objects, and
+    ``max_values`` values of every kind, where an empty container counts as two.
     """
     raw = bytes(data)
-    _refuse_large(
-        raw,
-        pause,
-        depth=max_depth,
-        containers=max_containers,
-        members=max_members,
-        values=max_values,
-    )
+    if max_depth is not None:
+        _check(raw, Limits(max_depth, max_containers, max_members, max_values))
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -201,34 +197,75 @@ _DECODERS: dict[tuple[Numbers, bool], json.JSONDecoder] = {
 }
 
 
-def _refuse_large(raw: bytes, pause: Pause, **most: int | None) -> None:
+class Limits(NamedTuple):
+    """The limits of :func:`loads` on a text."""
+
+    depth: int
+    containers: int | None = None
+    members: int | None = None
+    values: int | None = None
+
+
+_RULES = (
+    "nests deeper than {}",
+    "has more than {} arrays and objects; a tensor's numbers may be one flat array",
+    "has more than {} members of objects",
+    "has more than {} values",
+)
+
+
+def refuse_large(counts: Iterable[int], limits: Limits) -> None:
+    """Raise :class:`MalformedJSON` for the first count, in the order of limits, over its limit."""
+    for count, limit, rule in zip(counts, limits, _RULES, strict=True):
+        if limit is not None and count > limit:
+            raise MalformedJSON(f"the JSON {rule.format(limit)}")
+
+
+#: A string, which has no way back into it: else each of its characters would take memory. An
+#: unterminated one extends to the end of the text.
+STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z)'
+_STRING = re.compile(STRING, re.DOTALL)
+_STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+_OTHERS = bytes(set(range(256)) - set(_STEPS))
+
+
+def _check(raw: bytes, limits: Limits) -> None:
     """Check the limits before the parser recurses into the text or allocates anything.
 
     The counts are exact up to the first wrong character, where the parser stops.
     """
-    limits = {name: limit for name, limit in most.items() if limit is not None}
-    if len(raw) <= _SHORT:
-        opening = raw.count(b"[") + raw.count(b"{")
-        values = opening + raw.count(b",") + 1
-        if opening <= limits["depth"] and values <= min(
-            limits.get(name, values) for name in _COUNTED
-        ):
-            return
-    size = measure_json(raw, pause)
-    if size.depth > limits["depth"]:
-        raise MalformedJSON(f"the JSON nests deeper than {limits['depth']}")
-    for name, limit in limits.items():
-        if getattr(size, name) > limit:
-            raise MalformedJSON(f"the JSON has more than {limit} {_COUNTED[name]}")
+    containers, *others = _counts(raw)
+    most = (containers, containers, *others)
+    if all(limit is None or count <= limit for count, limit in zip(most, limits, strict=True)):
+        return
+    bare = replaced(_STRING, raw, b"")
+    brackets = bare.translate(None, _OTHERS)
+    depth = max(accumulate(map(_STEPS.__getitem__, brackets)), default=0)
+    refuse_large((depth, *_counts(bare)), limits)
 
 
-#: A text up to this length is first counted roughly, brackets and commas in strings included.
+def replaced(pattern: re.Pattern[bytes], text: bytes, by: bytes, keep: int | None = None) -> bytes:
+    """The text with all that a pattern finds replaced, except what begins with a byte ``keep``."""
+    # One buffer, as a text may have millions of strings: re.sub would make an object of each.
+    found, rest, end = bytearray(), memoryview(text), 0
+    for match in pattern.finditer(text):
+        start = match.start()
+        if text[start] != keep:
+            found += rest[end:start]
+            found += by
+            end = match.end()
+    found += rest[end:]
+    return bytes(found)
+
+
+def _counts(text: bytes) -> tuple[int, int, int]:
+    """Arrays and objects, members, and values; marks in strings count too."""
+    containers = text.count(b"[") + text.count(b"{")
+    return containers, text.count(b":"), containers + text.count(b",") + 1
+
+
+#: A text up to this length is parsed without pauses.
 _SHORT = 4096
-_COUNTED = {
-    "containers": "arrays and objects; a tensor's numbers may be one flat array",
-    "members": "members of objects",
-    "values": "values",
-}
 
 _SURROGATE_PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")

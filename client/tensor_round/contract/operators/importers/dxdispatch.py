@@ -19,12 +19,12 @@ _MAX_DEPTH = 32
 #: Objects and arrays, and members of objects. Most of a large text are the numbers of resources.
 _MAX_CONTAINERS = _MAX_MEMBERS = 1 << 16
 
-#: A string, which has no way back into it: else each of its characters would take memory.
-_STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z)'
 #: A string or a comment; an unterminated one extends to the end of the text.
-_STRING_OR_COMMENT = re.compile(_STRING + rb"|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_STRING_OR_COMMENT = re.compile(strictjson.STRING + rb"|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 #: A string, or a comma between a value and the end of its object or array.
-_STRING_OR_LAST_COMMA = re.compile(_STRING + rb"|(?<![\s\[{,:])\s*,(?=\s*[}\]])", re.DOTALL)
+_STRING_OR_LAST_COMMA = re.compile(
+    strictjson.STRING + rb"|(?<![\s\[{,:])\s*,(?=\s*[}\]])", re.DOTALL
+)
 
 
 def from_dxdispatch(
@@ -98,22 +98,8 @@ def parsed_document(
 
 
 def _plain_json(text: bytes) -> bytes:
-    bare = _replaced(_STRING_OR_COMMENT, text, b" ")
-    return _replaced(_STRING_OR_LAST_COMMA, bare, b"")
-
-
-def _replaced(pattern: re.Pattern[bytes], text: bytes, by: bytes) -> bytes:
-    """The text with all that a pattern finds replaced, except strings."""
-    # One buffer, as a text may have millions of strings: re.sub would make an object of each.
-    found, rest, end = bytearray(), memoryview(text), 0
-    for match in pattern.finditer(text):
-        start = match.start()
-        if text[start] != _QUOTE:
-            found += rest[end:start]
-            found += by
-            end = match.end()
-    found += rest[end:]
-    return bytes(found)
+    bare = strictjson.replaced(_STRING_OR_COMMENT, text, b" ", keep=_QUOTE)
+    return strictjson.replaced(_STRING_OR_LAST_COMMA, bare, b"", keep=_QUOTE)
 
 
 def rounding_operators(document: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:

@@ -13,12 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.cases.json_values import VALUES, counted
 from support.memory import traced
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import MalformedJSON, RequestRefused
 from tensor_round.contract.wire import strictjson
-from tensor_round.contract.wire.json_size import BLOCK, JSONSize, measure_json
+from tensor_round.contract.wire.strictjson import Limits
 from tensor_round_service.codec import jsontensor
+from tensor_round_service.codec.json_size import BLOCK, JSONSize, loads_exact, measure_json
 
 KIB, MIB = 1 << 10, 1 << 20
 DEPTH = 100
@@ -43,23 +45,6 @@ def listed(item: str, nbytes: int) -> bytes:
 
 
 # Counting
-
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**80), 2**80) | st.text() | st.floats(-1e300, 1e300),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
-    max_leaves=20,
-)
-
-
-def counted(value: Any) -> tuple[int, int, int, int]:
-    """Depth, containers, members and values, with one more for each empty container."""
-    if not isinstance(value, list | dict):
-        return 0, 0, 0, 1
-    inner = [counted(item) for item in (value.values() if isinstance(value, dict) else value)]
-    depths, *others = zip(*inner, strict=True) if inner else ((0,), (), (), (1,))
-    containers, members, values = map(sum, others)
-    own = len(value) if isinstance(value, dict) else 0
-    return max(depths) + 1, containers + 1, members + own, values + 1
 
 
 @given(VALUES, st.booleans(), st.sampled_from([None, 1]))
@@ -293,34 +278,23 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
 def test_text_over_a_limit_is_refused_before_it_is_parsed(name: str) -> None:
     make, rule = HOSTILE[name]
     text = make()
-    limits: dict[str, Any] = {
-        "max_depth": 8,
-        "max_containers": 1000,
-        "max_members": 1000,
-        "max_values": 1000,
-    }
 
     def refused() -> None:
         with pytest.raises(MalformedJSON, match=rule):
-            strictjson.loads(text, **limits)
+            loads_exact(text, Limits(8, 1000, 1000, 1000))
 
     assert peak(refused) < 4 * MIB
 
 
 @given(VALUES, st.booleans())
 def test_any_value_is_read_at_its_limits_and_refused_below(value: Any, ascii: bool) -> None:
-    # Too long to be let pass at a glance.
-    text = json.dumps(value, ensure_ascii=ascii).encode() + b" " * 8192
-    depth, *counts = counted(value)
-    for spaced in (text, text.strip()):
-        limits = dict(zip(("max_containers", "max_members", "max_values"), counts, strict=True))
-        assert strictjson.loads(spaced, max_depth=depth, **limits) == value
-        exact = strictjson.loads(spaced, max_depth=depth, numbers="exact")
-        assert strictjson.plain(exact) == value
-        if depth:
-            with pytest.raises(MalformedJSON, match="deeper"):
-                strictjson.loads(spaced, max_depth=depth - 1)
-        for name, limit in limits.items():
-            if limit:
-                with pytest.raises(MalformedJSON, match="more than"):
-                    strictjson.loads(spaced, max_depth=depth, **{**limits, name: limit - 1})
+    text = json.dumps(value, ensure_ascii=ascii).encode()
+    most = Limits(*counted(value))
+    assert strictjson.plain(loads_exact(text, most, measure_json(text))) == value
+    # Too long to be parsed without being measured.
+    text += b" " * 4096
+    assert strictjson.plain(loads_exact(text, most)) == value
+    for name, limit in most._asdict().items():
+        if limit:
+            with pytest.raises(MalformedJSON, match="deeper" if name == "depth" else "more than"):
+                loads_exact(text, most._replace(**{name: limit - 1}))

@@ -7,14 +7,18 @@ value is reserved before the text is parsed.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..progress import Pause, no_pause
+from tensor_round.contract.progress import Pause, no_pause
+from tensor_round.contract.wire import strictjson
 
 #: Bytes counted at once: NumPy's temporary arrays stay in the cache.
 BLOCK = 256 << 10
+#: Texts up to this length are not measured to parse them.
+_SHORT = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,24 @@ def measure_json(text: bytes | bytearray | memoryview, pause: Pause = no_pause) 
             counts.add(bytes(view[start : start + BLOCK]))
             pause()
         return counts.size(len(view))
+
+
+def loads_exact(
+    text: bytes, limits: strictjson.Limits, size: JSONSize | None = None, pause: Pause = no_pause
+) -> Any:
+    """Parse a document with a tensor's numbers, which stay text; see :func:`.strictjson.loads`.
+
+    ``size`` is that of the text, if it is known. Every limit but the depth's must be at least
+    :data:`_SHORT`: no shorter text reaches it.
+    """
+    depth: int | None = limits.depth
+    if size is None and len(text) > _SHORT:
+        size = measure_json(text, pause)
+    if size is not None:
+        counts = size.depth, size.containers, size.members, size.values
+        strictjson.refuse_large(counts, limits)
+        depth = None
+    return strictjson.loads(text, max_depth=depth, numbers="exact", nan_tokens=True, pause=pause)
 
 
 class _Counts:
