@@ -78,8 +78,9 @@ def test_a_stream_of_the_asynchronous_client(service: Service) -> None:
 
 
 def test_a_limit_of_time(client: triton.InferenceServerClient) -> None:
+    x = np.zeros(4 << 20, "<f4")  # 16 MiB: no response can be there within a millisecond
     with pytest.raises(triton.InferenceServerException) as raised:
-        client.infer("round", [KIND.given(X)], client_timeout=1e-6)
+        client.infer("round", [KIND.given(x)], client_timeout=1e-3)
     assert raised.value.status() == "StatusCode.DEADLINE_EXCEEDED"
     result = client.infer("round", [KIND.given(X)], client_timeout=60)
     assert result.as_numpy("Y").tobytes() == EVEN.tobytes()
