@@ -116,6 +116,9 @@ def test_a_pause_follows_each_block() -> None:
         pauses.clear()
         measure_json(b" " * length, lambda: pauses.append(None))
         assert len(pauses) == blocks
+    pauses.clear()
+    loads_exact(b" " * 2 * BLOCK + b"1", Limits(0, 0, 0, 1), pause=lambda: pauses.append(None))
+    assert len(pauses) == 3
 
 
 LARGE: dict[str, Callable[[], bytes]] = {
