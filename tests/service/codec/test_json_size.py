@@ -116,9 +116,13 @@ def test_a_pause_follows_each_block() -> None:
         pauses.clear()
         measure_json(b" " * length, lambda: pauses.append(None))
         assert len(pauses) == blocks
-    pauses.clear()
-    loads_exact(b" " * 2 * BLOCK + b"1", Limits(0, 0, 0, 1), pause=lambda: pauses.append(None))
-    assert len(pauses) == 3
+
+
+def test_reading_pauses_while_it_measures_and_while_it_parses() -> None:
+    pauses: list[None] = []
+    text = b" " * BLOCK + listed("12", 60_000)
+    loads_exact(text, Limits(1, 1, 0), pause=lambda: pauses.append(None))
+    assert len(pauses) == 2 + 20_000 // 4096
 
 
 LARGE: dict[str, Callable[[], bytes]] = {
