@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from support.http.native_form import ieee754
-from support.memory import traced
+from support.memory import peak
 from tensor_round.contract.errors import InvalidDescriptor, MalformedJSON, TensorRoundError
 from tensor_round.contract.wire import strictjson
 from tensor_round_service.codec import nesting
@@ -27,12 +27,6 @@ def document(data: str, shape: list[int], dtype: str = "float32") -> bytes:
 
 def listed(item: str, count: int) -> str:
     return f"[{','.join([item] * count)}]"
-
-
-def peak(work: Callable[[], object]) -> int:
-    with traced() as most:
-        work()
-        return most()
 
 
 def answered(text: bytes) -> tuple[bytes, int]:
