@@ -121,8 +121,6 @@ def read_header(prefix: bytes, size: int, dtype_name: str | None) -> tuple[npy.N
     except InvalidDescriptor as error:
         raise DTypeNeeded(error.faults[0].msg) from None
     except UnsupportedMediaType:
-        if header.dtype is not None:
-            raise
         raise DTypeNeeded(
             f"the file states its elements as {header.descr}, which is not their dtype"
         ) from None

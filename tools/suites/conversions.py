@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tensor_round.contract.dtypes import BY_NAME
-from tensor_round_verify.checks.conversions import differs
 from tensor_round_verify.conversions.conversion import Cast, How, Quantization
 from tensor_round_verify.conversions.deviation import Deviation, deviated
 from tensor_round_verify.conversions.deviations import combinations
 from tensor_round_verify.conversions.patterns import Operands, cast_operands, trials
 from tensor_round_verify.conversions.reference import as_bits
-from tensor_round_verify.reference import FLOATS, Bits, Flags
+from tensor_round_verify.reference import FLOATS, Bits, Flags, differs
 
 from .published import Numbers, numbers
 from .score import covering

@@ -18,8 +18,7 @@ from onnx.backend.test.runner import BackendIsNotSupposedToImplementIt
 from tensor_round.clients.client import Client
 from tensor_round.contract.errors import InvalidArgument, InvalidDescriptor
 from tensor_round.contract.operators.importers import from_onnx
-
-_DEFAULT_DOMAINS = ("", "ai.onnx")
+from tensor_round.contract.operators.importers.onnx_node import DEFAULT_DOMAINS
 
 
 class NotOnlyRound(InvalidDescriptor, BackendIsNotSupposedToImplementIt):
@@ -83,7 +82,7 @@ class RoundModel(BackendRep):
     """A model of Round nodes, made by :meth:`OnnxBackend.prepare`."""
 
     def __init__(self, model: ModelProto, options: Mapping[str, Any]) -> None:
-        opset = next((i.version for i in model.opset_import if i.domain in _DEFAULT_DOMAINS), 1)
+        opset = next((i.version for i in model.opset_import if i.domain in DEFAULT_DOMAINS), 1)
         self._graph = model.graph
         self._options = options
         self._operators = [from_onnx(node, opset) for node in model.graph.node]

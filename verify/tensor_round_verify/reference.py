@@ -91,6 +91,14 @@ def is_nan(dtype: str, bits: Bits) -> Flags:
     return nans
 
 
+def differs(got: Bits, want: Bits, dtype: str) -> Flags:
+    """Which results differ; two NaNs never do: a vector and its tail may return different ones."""
+    wrong: Flags = got != want
+    if dtype in FLOATS:
+        wrong &= ~(is_nan(dtype, got) & is_nan(dtype, want))
+    return wrong
+
+
 def rounded(bits: Bits, dtype: str, rounding: str) -> Bits:
     """The patterns rounded to integral values; those of integer dtypes are returned unchanged."""
     if dtype in INTEGER_WIDTHS:

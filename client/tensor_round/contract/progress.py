@@ -26,31 +26,16 @@ def no_pause() -> None:
     """The pause of work that nothing waits for."""
 
 
-def amount(size: float) -> str:
-    """A number of bytes in its unit: ``6.0 GiB``."""
-    scale, unit = _unit(size)
-    return f"{size / scale:,.1f} {unit}"
-
-
-def _unit(size: float) -> tuple[int, str]:
-    return next(row for row in _UNITS if size >= row[0] or row[0] == 1)
-
-
 @contextlib.contextmanager
 def counted(
-    progress: Progress, total: int, doing: str = "rounding", done: int = 0
+    progress: Progress, total: int, doing: str = "rounding"
 ) -> Iterator[Callable[[int], None]]:
-    """Yield a thread-safe function that adds bytes done; ``True`` shows a bar on stderr.
-
-    ``done`` is the number of bytes that were done before; the rate does not count them.
-    """
+    """Yield a thread-safe function that adds bytes done; ``True`` shows a bar on stderr."""
     if progress is False:
         yield lambda count: None
         return
-    with (
-        _bar(total, doing, done) if progress is True else contextlib.nullcontext(progress) as report
-    ):
-        lock = threading.Lock()
+    with _bar(total, doing) if progress is True else contextlib.nullcontext(progress) as report:
+        lock, done = threading.Lock(), 0
 
         def add(count: int) -> None:
             nonlocal done
@@ -63,7 +48,7 @@ def counted(
 
 
 @contextlib.contextmanager
-def _bar(total: int, doing: str, done: int) -> Iterator[ProgressCallback]:
+def _bar(total: int, doing: str) -> Iterator[ProgressCallback]:
     """A line on stderr, drawn again ten times a second at most, and once at the end.
 
     Where stderr is not a terminal, in a log, each drawing is a separate line, every ten seconds.
@@ -71,20 +56,20 @@ def _bar(total: int, doing: str, done: int) -> Iterator[ProgressCallback]:
     is_terminal = sys.stderr.isatty()
     start, end = ("\r", "  ") if is_terminal else ("", "\n")
     pause = DRAW_SECONDS if is_terminal else LOG_SECONDS
-    began, last = time.monotonic(), done
+    began, last = time.monotonic(), 0
     drawn = 0.0 if is_terminal else began
-    size, unit = _unit(total)
+    size, unit = next(row for row in _UNITS if total >= row[0] or row[0] == 1)
 
     def draw(now: float) -> None:
-        rate = (last - done) / max(now - began, 1e-9)
+        rate = last / max(now - began, 1e-9)
         part = f"{last * 100 // total if total else 100:3} %"
         sizes = f"{last / size:,.1f} of {total / size:,.1f} {unit}, {rate / size:,.1f} {unit}/s"
         sys.stderr.write(f"{start}{doing} {part}, {sizes}{end}")
         sys.stderr.flush()
 
-    def report(now_done: int, _: int) -> None:
+    def report(done: int, _: int) -> None:
         nonlocal drawn, last
-        last, now = now_done, time.monotonic()
+        last, now = done, time.monotonic()
         if now - drawn >= pause:
             drawn = now
             draw(now)

@@ -69,7 +69,7 @@ def loads_exact(
         counts = size.depth, size.containers, size.members, size.values
         strictjson.refuse_large(counts, limits)
         depth = None
-    return strictjson.loads(text, max_depth=depth, numbers="exact", nan_tokens=True, pause=pause)
+    return strictjson.loads(text, max_depth=depth, numbers="exact", pause=pause)
 
 
 class _Counts:

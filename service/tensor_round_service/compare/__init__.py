@@ -15,7 +15,7 @@ from tensor_round.contract.wire import native, strictjson
 
 from ..backends import Bytes
 from ..engine.differences import check_dense, compared
-from ..engine.engine import INLINE_BYTES
+from ..engine.engine import ON_A_THREAD
 from ..engine.job import Job
 from ..features import Feature, Site
 from ..http1.response import Response
@@ -27,8 +27,6 @@ from ..routes.tensors import Document, Plan, TensorHandlers, json_response
 
 #: Memory that comparing needs besides the tensor: a multiple of its bytes, up to a maximum.
 WORK_FACTOR, MAX_WORK_BYTES = 32, 8 << 20
-#: A size whose work is done on a thread: even small tensors take long to compare.
-_ON_A_THREAD = INLINE_BYTES + 1
 
 
 def feature(site: Site) -> Feature:
@@ -45,7 +43,7 @@ class _Compare(TensorHandlers):
     """Of a descriptor of any dialect, only the layout of the input is used."""
 
     npy_query = ("dtype",)
-    least_cost = _ON_A_THREAD
+    least_cost = ON_A_THREAD
 
     def needed_bytes(self, call: RoundCall) -> int:
         """The memory of a comparison; raises :class:`TensorTooLarge`, or refuses the layout."""
@@ -57,7 +55,7 @@ class _Compare(TensorHandlers):
     async def respond(self, plan: Plan, memory: Bytes, job: Job, received: float) -> Response:
         """Compare the roundings on a tensor."""
         work = partial(_text, memory, plan.call.input, job, swapped=plan.is_swapped)
-        text = await self._engine.run_slowly(work, _ON_A_THREAD, job, is_timed=True)
+        text = await self._engine.run_slowly(work, ON_A_THREAD, job, is_timed=True)
         return json_response([text], job, received)
 
     def respond_to_document(

@@ -25,6 +25,8 @@ from .threads import Threads
 #: Tensors up to this size are rounded on the event loop: passing them to a thread takes longer
 #: than rounding them.
 INLINE_BYTES = 256 << 10
+#: The cost of work that is never done on the event loop.
+ON_A_THREAD = INLINE_BYTES + 1
 #: Bytes of 32- and 64-bit types that are rounded in the time of one byte of a narrower type.
 WIDE_SPEEDUP = 4
 

@@ -7,11 +7,9 @@ from functools import partial
 
 from .. import documents
 from ..engine import digests
+from ..engine.engine import ON_A_THREAD
 from ..features import Feature, Site
 from ..routes.table import Row
-
-#: A size whose work is done on a thread.
-_REPORT_BYTES = 1 << 20
 
 
 def feature(site: Site) -> Feature:
@@ -36,7 +34,7 @@ def feature(site: Site) -> Feature:
         nonlocal report
         if report is None or (report.done() and report.exception()):
             work = partial(digests.report, engine.backend)
-            report = asyncio.ensure_future(engine.run(work, _REPORT_BYTES))
+            report = asyncio.ensure_future(engine.run(work, ON_A_THREAD))
         # Shielded: a client that disconnects must not cancel the report of other clients.
         return await asyncio.shield(report)
 

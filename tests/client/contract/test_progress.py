@@ -8,22 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from tensor_round.contract import progress
-from tensor_round.contract.progress import amount, counted
-
-
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [
-        (0, "0.0 B"),
-        (1023, "1,023.0 B"),
-        (1024, "1.0 KiB"),
-        (2000, "2.0 KiB"),
-        (6 << 30, "6.0 GiB"),
-        (1.5 * 2**20, "1.5 MiB"),
-    ],
-)
-def test_an_amount_has_its_unit(size: float, text: str) -> None:
-    assert amount(size) == text
+from tensor_round.contract.progress import counted
 
 
 def test_a_function_receives_the_done_and_the_whole() -> None:
@@ -34,9 +19,8 @@ def test_a_function_receives_the_done_and_the_whole() -> None:
 
     with counted(report, 100) as add:
         add(30)
-    with counted(report, 100, done=40) as add:
-        add(30)
-    assert told == [(0, 100), (30, 100), (40, 100), (70, 100)]
+        add(40)
+    assert told == [(0, 100), (30, 100), (70, 100)]
 
 
 class Terminal(io.StringIO):
@@ -66,16 +50,16 @@ def stderr(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 
 def test_a_terminal_is_drawn_ten_times_a_second_at_most(stderr: Terminal) -> None:
     stderr.is_terminal = True
-    with counted(True, 8 << 20, "reading", done=4 << 20) as add:
-        assert stderr.screen == "\rreading  50 %, 4.0 of 8.0 MiB, 0.0 MiB/s  "
+    with counted(True, 8 << 20, "reading") as add:
+        assert stderr.screen == "\rreading   0 %, 0.0 of 8.0 MiB, 0.0 MiB/s  "
         stderr.now += 0.0625
         add(1 << 20)
         assert stderr.screen.count("\r") == 1
         stderr.now += 0.0625
         add(1 << 20)
-        assert stderr.screen.endswith("\rreading  75 %, 6.0 of 8.0 MiB, 16.0 MiB/s  ")
+        assert stderr.screen.endswith("\rreading  25 %, 2.0 of 8.0 MiB, 16.0 MiB/s  ")
         stderr.now += 0.125
-    assert stderr.getvalue().endswith("\rreading  75 %, 6.0 of 8.0 MiB, 8.0 MiB/s  \n")
+    assert stderr.getvalue().endswith("\rreading  25 %, 2.0 of 8.0 MiB, 8.0 MiB/s  \n")
 
 
 def test_a_log_is_written_every_ten_seconds(stderr: Terminal) -> None:
@@ -90,7 +74,8 @@ def test_a_log_is_written_every_ten_seconds(stderr: Terminal) -> None:
     assert stderr.screen.splitlines()[1:] == ["rounding  50 %, 2.0 of 4.0 MiB, 0.2 MiB/s"]
 
 
-def test_nothing_is_done_whole_at_once(stderr: Terminal) -> None:
-    with counted(True, 0):
-        pass
-    assert stderr.screen == "rounding 100 %, 0.0 of 0.0 B, 0.0 B/s\n"
+@pytest.mark.parametrize(("total", "of"), [(0, "0.0 of 0.0 B"), (1024, "1.0 of 1.0 KiB")])
+def test_what_is_done_at_once_is_told_at_the_end(stderr: Terminal, total: int, of: str) -> None:
+    with counted(True, total) as add:
+        add(total)
+    assert stderr.screen.startswith(f"rounding 100 %, {of}, ")

@@ -206,7 +206,7 @@ WHOLE: dict[str, Callable[[], bytes]] = {
 
 
 def exactly(text: bytes) -> Any:
-    return strictjson.loads(text, max_depth=DEPTH, numbers="exact", nan_tokens=True)
+    return strictjson.loads(text, max_depth=DEPTH, numbers="exact")
 
 
 def leaves(value: Any) -> int:
@@ -254,27 +254,6 @@ def test_the_census_of_many_numbers_is_enough_and_close_to_the_memory_of_reading
 
 
 # Limits
-
-HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
-    "containers": (lambda: listed("[0]", 4 * MIB), "than 1000 arrays and objects"),
-    "empty containers": (lambda: listed("[[],{}]", 4 * MIB), "than 1000 arrays and objects"),
-    "members": (lambda: keys(200_000), "than 1000 members"),
-    "values": (lambda: listed("0", 4 * MIB), "than 1000 values"),
-    "strings": (lambda: listed('"ab"', 4 * MIB), "than 1000 values"),
-    "depth": (lambda: b"[" * (4 * MIB), "deeper than 8"),
-}
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_text_over_a_limit_is_refused_before_it_is_parsed(name: str) -> None:
-    make, rule = HOSTILE[name]
-    text = make()
-
-    def refused() -> None:
-        with pytest.raises(MalformedJSON, match=rule):
-            loads_exact(text, Limits(8, 1000, 1000, 1000))
-
-    assert peak(refused) < 4 * MIB
 
 
 @given(VALUES, st.booleans())

@@ -30,7 +30,7 @@ def written(*tensor: Any, **options: Any) -> bytes:
 
 def exact(text: str | bytes) -> Any:
     data = text.encode() if isinstance(text, str) else text
-    return strictjson.loads(data, max_depth=64, numbers="exact", nan_tokens=True)
+    return strictjson.loads(data, max_depth=64, numbers="exact")
 
 
 def read(text: str, name: str, shape: tuple[int, ...], *, any_nesting: bool = False) -> list[Any]:

@@ -34,7 +34,7 @@ from ..conversions.deviation import NO_REPORT, AnyHow, Deviation, deviated
 from ..conversions.deviations import combinations
 from ..conversions.patterns import Operands, cast_operands, trials
 from ..explain import FEW, Explanation
-from ..reference import FLOATS, ROUNDINGS, Bits, Flags, is_nan
+from ..reference import FLOATS, ROUNDINGS, Bits, Flags, differs, is_nan
 from ..report import CallFault, Effect, Example, IndexOf, Verdict
 from ..runtimes.runtime import Adapter, QuantizeBlocks
 from .tally import Block, Tally
@@ -220,14 +220,6 @@ def verdict_on(how: AnyHow, operands: Operands, got: Bits, index: IndexOf | None
 
     explanation = _explained(how, operands, got, wrong)
     return tally.verdict((how.name, how.rounding), tuple(ConversionClass), explanation, example)
-
-
-def differs(got: Bits, want: Bits, target: str) -> Flags:
-    """Which results differ; two NaNs never differ: any NaN is right for a NaN."""
-    wrong: Flags = got != want
-    if target in FLOATS:
-        wrong &= ~(is_nan(target, got) & is_nan(target, want))
-    return wrong
 
 
 def _explained(how: AnyHow, operands: Operands, got: Bits, wrong: Flags) -> Explanation:

@@ -18,7 +18,7 @@ from tensor_round.contract.differences.classes import PatternClass, classify
 
 from ..explain import Explanation, Hypotheses
 from ..patterns import blocks, samples
-from ..reference import FLOATS, WIDTHS, Bits, Flags, is_nan, rounded
+from ..reference import FLOATS, WIDTHS, Bits, differs, is_nan, rounded
 from ..report import CallFault, Example, IndexOf, Verdict, effects
 from ..runtimes import Adapter
 from ..runtimes.runtime import RoundBits
@@ -159,16 +159,15 @@ class Judges:
 
     def _array_forms(self, kernel: RoundBits, dtype: str, rounding: str, head: Judged) -> Findings:
         """What results depend on beside the pattern, of patterns whose results are known."""
-        differs = partial(_differs, dtype)
         again = kernel(head.bits)
-        places = np.flatnonzero(differs(again, head.first_got))
+        places = np.flatnonzero(differs(again, head.first_got, dtype))
         if places.size:
             told = f"differs from call to call: {places.size:,} of {head.bits.size:,} results"
             x, got, want = (int(p[places[0]]) for p in (head.bits, again, head.first_got))
             return Findings((CallFault(told, Example(dtype, x, got, want)),))
         pool = Pool.of(head.bits, head.got, dtype)
         arrays = self._runtime.arrays(dtype, rounding)
-        return ArrayForms(arrays, pool, dtype, differs).findings()
+        return ArrayForms(arrays, pool, dtype, partial(differs, dtype=dtype)).findings()
 
     def _in_order(
         self, judged: Callable[[Bits], Judged], patterns: Iterable[Bits]
@@ -198,7 +197,7 @@ class Judges:
     ) -> Judged:
         """Judge a block; without ``hypotheses`` it has the hardest patterns of the dtype."""
         first_got, want = kernel(bits), rounded(bits, dtype, rounding)
-        got, moved = confirmed(kernel, bits, first_got, want, partial(_differs, dtype))
+        got, moved = confirmed(kernel, bits, first_got, want, partial(differs, dtype=dtype))
         if hypotheses is None:
             told = got if self._nans is None else forgiven(got, want, dtype, self._nans)
             hypotheses = Hypotheses.of(bits, told, want, dtype, rounding)
@@ -220,14 +219,6 @@ def _of_place(moved: Moved, dtype: str) -> CallFault:
         f"depends on the position: element {moved.place:,} of {moved.length:,} differs elsewhere"
     )
     return CallFault(cause, Example(dtype, moved.x, moved.got, moved.elsewhere))
-
-
-def _differs(dtype: str, got: Bits, want: Bits) -> Flags:
-    """Which results differ; two NaNs are alike, as vectors and their tails may differ in these."""
-    wrong: Flags = got != want
-    if dtype in FLOATS:
-        wrong &= ~(is_nan(dtype, got) & is_nan(dtype, want))
-    return wrong
 
 
 def forgiven(got: Bits, want: Bits, dtype: str, nans: Nans | None) -> Bits:

@@ -18,7 +18,7 @@ from ..conversions.blocks.formats import FORMATS, RULES, FormatName
 from ..patterns import pattern_count
 from ..reference import ROUNDINGS, WIDTHS, bits_type
 from ..report import Lacking, Pair, Report, Verdict
-from ..runtimes import TIMEOUT, Adapter, NotTaken, PythonFunction, open_runtime
+from ..runtimes import TIMEOUT, Adapter, NotTaken, open_runtime
 from ..runtimes.function import Function
 from .conversions import ConversionOperator, conversion_verdict, conversions
 from .rounding import NANS, Judges, Nans
@@ -71,10 +71,7 @@ def verify(
     _check("scale", [scale] if scale else [], RULES)
     _check("nans", [nans] if nans else [], NANS)
     names = [str(rounding) for rounding in roundings]
-    if isinstance(runtime, str):
-        opened = open_runtime(runtime, timeout)
-    else:
-        opened = PythonFunction(runtime, timeout)
+    opened = open_runtime(runtime, timeout)
     if operator == "round":
         return _verify_rounding(opened, dtypes, names, every, nans, progress)
     return _verify_conversions(opened, operator, dtypes, names, scale, progress)

@@ -12,6 +12,7 @@ import onnx.numpy_helper
 
 from tensor_round.contract.errors import CannotVerify
 from tensor_round.contract.operators.dialects.onnx import NUMBERS
+from tensor_round.contract.operators.importers.onnx_node import DEFAULT_DOMAINS, label
 
 from ..runtimes import Adapter, open_runtime
 from ..runtimes.runtime import first_line
@@ -47,7 +48,7 @@ class OnnxGraph(Graph):
         }
         rows: list[Node | NodeLacking | None] = []
         for node in model.graph.node:
-            rows += [self._read(node), *_inner(node, f"it is in the body of {_label(node)}")]
+            rows += [self._read(node), *_inner(node, f"it is in the body of {label(node)}")]
         inputs = [
             Declared((value.name,), _numpy_type(value))
             for value in model.graph.input
@@ -85,9 +86,9 @@ class OnnxGraph(Graph):
     def _read(self, node: Any) -> Node | NodeLacking | None:
         if node.op_type not in JUDGED:
             return None
-        label = _label(node)
-        if node.domain not in ("", "ai.onnx"):
-            return NodeLacking(label, node.op_type, f"it is of the domain {node.domain}")
+        name = label(node)
+        if node.domain not in DEFAULT_DOMAINS:
+            return NodeLacking(name, node.op_type, f"it is of the domain {node.domain}")
         attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
         rule: Rule | str | None
         operator = node.op_type
@@ -111,7 +112,7 @@ class OnnxGraph(Graph):
             rule = Dequantizing(attributes.get("axis", 1))
         # The second input of CastLike has a type alone.
         inputs = node.input[:1] if isinstance(rule, Casting) else node.input
-        return row_of(label, operator, rule, inputs, node.output[0])
+        return row_of(name, operator, rule, inputs, node.output[0])
 
 
 def _cast(source: str, target: str, saturate: bool) -> Casting | str | None:
@@ -152,16 +153,11 @@ def _numpy_type(value: Any) -> Any:
     return onnx.helper.tensor_dtype_to_np_dtype(number) if number else None
 
 
-def _label(node: Any) -> str:
-    """The node's name; many nodes have none, and then their output's."""
-    return str(node.name or next(iter(node.output), ""))
-
-
 def _inner(node: Any, why: str) -> Iterator[NodeLacking]:
     """The nodes in the bodies of a node, which is a loop or a branch."""
     for attribute in node.attribute:
         for graph in (attribute.g, *attribute.graphs):
             for inner in graph.node:
                 if inner.op_type in JUDGED - {"Cast", "CastLike"}:
-                    yield NodeLacking(_label(inner), inner.op_type, why)
+                    yield NodeLacking(label(inner), inner.op_type, why)
                 yield from _inner(inner, why)

@@ -16,7 +16,7 @@ from tensor_round.contract.errors import CannotVerify
 from tensor_round.contract.quoting import not_accepted
 
 from ..checks.rounding import NANS, Nans
-from ..runtimes import TIMEOUT, Adapter, NotTaken, PythonFunction, open_runtime
+from ..runtimes import TIMEOUT, Adapter, NotTaken, open_runtime
 from ..runtimes.function import Function
 from ..runtimes.runtime import first_line
 from ..runtimes.tensors import Array, Tensor
@@ -65,7 +65,7 @@ def verify_model(
     with contextlib.ExitStack() as stack:
         opened = []
         for runtime in runtimes:
-            adapter = _opened(runtime, timeout)
+            adapter = open_runtime(runtime, timeout)
             stack.callback(adapter.close)
             opened.append(adapter)
         graph = _graph(path)
@@ -117,12 +117,6 @@ class _Rows:
 
 def _operands(node: Node, tensors: Mapping[str, Tensor]) -> list[Tensor]:
     return [tensors[name] for name in node.inputs if name]
-
-
-def _opened(runtime: str | Function, timeout: float) -> Adapter:
-    if isinstance(runtime, str):
-        return open_runtime(runtime, timeout)
-    return PythonFunction(runtime, timeout)
 
 
 def _graph(path: Path) -> Graph:

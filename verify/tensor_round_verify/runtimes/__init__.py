@@ -13,7 +13,7 @@ from tensor_round.contract.errors import CannotVerify
 from tensor_round.contract.quoting import not_accepted
 
 from .command import is_program
-from .function import PythonFunction
+from .function import Function, PythonFunction
 from .runtime import Adapter, NotTaken, first_line
 
 #: The default limit in seconds for a block in a program or function, and for a service's call.
@@ -98,11 +98,13 @@ RUNTIMES = (
 )
 
 
-def open_runtime(text: str, timeout: float = TIMEOUT) -> Adapter:
-    """The runtime that ``NAME`` or ``NAME:ARGUMENT`` stands for.
+def open_runtime(text: str | Function, timeout: float = TIMEOUT) -> Adapter:
+    """The runtime that ``NAME`` or ``NAME:ARGUMENT`` stands for, or that of a function.
 
     Raises :class:`CannotVerify` if it is unknown, not installed, or cannot be opened.
     """
+    if not isinstance(text, str):
+        return PythonFunction(text, timeout)
     name, colon, argument = text.partition(":")
     found = next((runtime for runtime in RUNTIMES if runtime.name == name), None)
     if found is None:

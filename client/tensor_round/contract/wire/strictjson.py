@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Callable, Iterable
 from itertools import accumulate
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 from ..errors import MalformedJSON
 from ..progress import Pause, no_pause
@@ -36,15 +36,14 @@ def loads(
     max_members: int | None = None,
     max_values: int | None = None,
     numbers: Numbers = "plain",
-    nan_tokens: bool = False,
     pause: Pause = no_pause,
 ) -> Any:
     """Parse one JSON text in UTF-8; raises :class:`MalformedJSON`.
 
     With ``numbers="plain"`` numbers become ``int`` and ``float``. With ``"exact"`` they stay text,
-    as ``bytes`` (no other JSON value is ``bytes``), for :mod:`.jsontensor` to round once;
-    :func:`plain` converts them. ``nan_tokens`` accepts the bare tokens ``NaN``, ``Infinity`` and
-    ``-Infinity`` as numbers. ``pause`` is called after every few thousand numbers.
+    as ``bytes`` (no other JSON value is ``bytes``), for :mod:`.jsontensor` to round once, and the
+    bare tokens ``NaN``, ``Infinity`` and ``-Infinity`` are numbers; :func:`plain` converts them.
+    ``pause`` is called after every few thousand numbers.
 
     The limits are checked before the text is parsed; None means no limit, and without ``max_depth``
     none is checked. ``max_depth`` counts objects and arrays: ``[1]`` has depth 1.
@@ -61,9 +60,9 @@ def loads(
     if text.startswith("\ufeff"):
         raise MalformedJSON("the JSON begins with a byte order mark")
     _refuse_unpaired_surrogates(raw)
-    decoder, kept = _DECODERS[numbers, nan_tokens], list[list[Any]]()
+    decoder, kept = _DECODERS[numbers], list[list[Any]]()
     if pause is not no_pause and len(raw) > _SHORT:
-        decoder = _decoder(numbers, nan_tokens, pause, kept)
+        decoder = _decoder(numbers, pause, kept)
     try:
         return decoder.decode(text)
     except json.JSONDecodeError as error:
@@ -169,16 +168,12 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _decoder(
     numbers: Numbers,
-    nan_tokens: bool,
     pause: Pause = no_pause,
     kept: list[list[Any]] | None = None,
 ) -> json.JSONDecoder:
-    exact = numbers == "exact"
-    parsers: list[Callable[[str], Any]] = [
-        _text if exact else _integer,
-        _text if exact else _float,
-        (_text if exact else float) if nan_tokens else _refuse_token,
-    ]
+    parsers: list[Callable[[str], Any]] = [_integer, _float, _refuse_token]
+    if numbers == "exact":
+        parsers = [_text] * 3
     if kept is not None:
         parsers = [_pausing(parse, pause, kept) for parse in parsers]
     parse_int, parse_float, parse_constant = parsers
@@ -190,11 +185,7 @@ def _decoder(
     )
 
 
-_DECODERS: dict[tuple[Numbers, bool], json.JSONDecoder] = {
-    (numbers, nan_tokens): _decoder(numbers, nan_tokens)
-    for numbers in ("plain", "exact")
-    for nan_tokens in (False, True)
-}
+_DECODERS = {numbers: _decoder(numbers) for numbers in get_args(Numbers)}
 
 
 class Limits(NamedTuple):

@@ -34,7 +34,7 @@ def from_onnx(node: Any, opset: Any = None, *, name: str | None = None) -> OnnxR
         stated = _stated(node)
         if opset is not None and _version(opset) != stated:
             raise InvalidArgument(f"the model states opset {stated}, got {shown(_version(opset))}")
-        rounds = [(_label(each), each) for each in node.graph.node if _is_round(each)]
+        rounds = [(label(each), each) for each in node.graph.node if _is_round(each)]
         node, opset = only(rounds, name, ("graph", "node"), "onnx", "Round"), stated
     else:
         refuse_name(name)
@@ -87,7 +87,7 @@ def _is_round(node: Any) -> bool:
     return node.op_type == "Round" and node.domain in DEFAULT_DOMAINS
 
 
-def _label(node: Any) -> str:
+def label(node: Any) -> str:
     """The node's name; many nodes have none, and then their output's."""
     return str(node.name or (node.output[0] if node.output else ""))
 
