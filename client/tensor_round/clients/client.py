@@ -104,8 +104,7 @@ class Client(BaseClient):
 
     ``connections`` limits the tiles that are sent at once; arrays over ``tile_bytes`` bytes are cut
     into tiles. ``digest`` verifies payloads end to end by SHA-256 (RFC 9530). ``transport``, an
-    ``httpx2.BaseTransport``, replaces ``verify``, ``cert`` and ``connections``, and is closed with
-    the client.
+    ``httpx2.BaseTransport``, replaces ``verify`` and ``cert``, and is closed with the client.
 
     A copy has the same settings and new connections, as has a forked child. A pickle contains the
     API key. A client with a ``transport`` can be neither copied nor pickled.

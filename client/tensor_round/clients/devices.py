@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 #: Statuses of a service without CUDA shared memory, or without access to this memory.
 _CANNOT = frozenset({400, 404, 405, 501})
+#: Seconds for which each region is unregistered at most, also after the call's deadline.
+_UNREGISTER_SECONDS = 1.0
 #: The protocol's datatype for dtypes that it has no name for.
 _CARRIER = "UINT8"
 
@@ -52,10 +54,11 @@ async def _infer(
     Raises :class:`CannotShare`, and the errors of :meth:`Session.send`.
     """
     names: dict[bytes, str] = {}
+    tried: list[str] = []
     try:
         for export in exports:
             if export.handle not in names:
-                names[export.handle] = await _register(session, export, deadline)
+                names[export.handle] = await _register(session, export, deadline, tried)
         document = _inference(call, exports, names)
         request = partial(json_request, "/v2/models/round/infer", document)
         await session.send(request, document_reader, deadline)
@@ -64,21 +67,20 @@ async def _infer(
             raise TooLarge(refusal.detail) from refusal
         raise
     finally:
-        for name in names.values():
+        for name in tried:
             # A failure is ignored: the call's result counts, and a restart unregisters too.
             with suppress(TensorRoundError):
                 path = f"/v2/cudasharedmemory/region/{name}/unregister"
-                await session.send(partial(json_request, path, {}), document_reader, deadline)
+                limit = Deadline(_UNREGISTER_SECONDS)
+                await session.send(partial(json_request, path, {}), document_reader, limit)
 
 
-async def _register(session: Session, export: Export, deadline: Deadline) -> str:
-    """Register an allocation with the service; return the name of the registration."""
-    name = ""
+async def _register(session: Session, export: Export, deadline: Deadline, tried: list[str]) -> str:
+    """Register an allocation with the service; return the name, the last of those tried."""
 
     def request() -> Request:
-        nonlocal name
         # A new name for each try: an earlier one may be registered, with its response lost.
-        name = f"tensor-round-{secrets.token_hex(8)}"
+        tried.append(name := f"tensor-round-{secrets.token_hex(8)}")
         document = {
             "raw_handle": {"b64": base64.b64encode(export.handle).decode()},
             "device_id": export.device,
@@ -92,7 +94,7 @@ async def _register(session: Session, export: Export, deadline: Deadline) -> str
         if refusal.status in _CANNOT:
             raise CannotShare(refusal.detail) from refusal
         raise
-    return name
+    return tried[-1]
 
 
 def _inference(call: RoundCall, exports: list[Export], names: dict[bytes, str]) -> dict[str, Any]:

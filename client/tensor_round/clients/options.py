@@ -124,8 +124,12 @@ class Arguments:
         _check("url", found, (str,), _ONE_URL)
         for name, (_, kinds, rule) in _OPTIONS.items():
             _check(name, options.get(name), kinds, rule)
-        for part in options["cert"] if isinstance(options["cert"], tuple) else ():
-            _check("cert", part, (str, Path), _OPTIONS["cert"][2])
+        if isinstance(cert := options["cert"], tuple):
+            for part in cert:
+                _check("cert", part, (str, Path), _OPTIONS["cert"][2])
+            if len(cert) not in (2, 3):
+                rule = _OPTIONS["cert"][2]
+                raise InvalidArgumentType(f"cert must be {rule}, got one of {len(cert)}")
         for part in chain(*(options["headers"] or {}).items()):
             _check("headers", part, (str,), _OPTIONS["headers"][2])
         if options["timeout"] is not None and not options["timeout"] > 0:

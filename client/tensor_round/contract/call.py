@@ -25,7 +25,7 @@ class RoundCall:
     output: Layout
     shortest_input: int
 
-    @property
+    @cached_property
     def lengths(self) -> tuple[int, ...]:
         """The valid lengths of a payload, in bytes."""
         return self.input.byte_length, self.shortest_input

@@ -347,7 +347,7 @@ class UnknownRefusal(RequestRefused):
         # Instance attributes: this is the only class with more than one status and code.
         self.status = status
         self.code = code
-        self.transient = status in (429, 502, 503, 504)
+        self.transient = status in (408, 429, 502, 503, 504)
 
 
 REFUSALS: dict[str, type[RequestRefused]] = {

@@ -38,10 +38,11 @@ class AsyncPool:
 
     async def acquire(self, deadline: Deadline) -> Connection:
         """Wait for a connection for the caller alone; the caller's timeout applies."""
-        if self._closed:
-            raise InvalidArgument("the client is closed")
         self._enter()
         await self._free.acquire()
+        if self._closed:
+            self._free.release()
+            raise InvalidArgument("the client is closed")
         return self._idle.pop()
 
     def release(self, connection: Connection) -> None:

@@ -11,6 +11,8 @@ from ..contract.errors import DeadlineExceeded
 #: The longest uninterrupted wait in seconds, so that a call that failed in one thread soon ends in
 #: the others.
 LONGEST_WAIT = 0.25
+#: From this many seconds on there is no limit: sockets take 24 days at most.
+_UNLIMITED = 1e6
 
 
 class Deadline:
@@ -29,7 +31,7 @@ class Deadline:
             raise DeadlineExceeded("the call has failed")
         if left <= 0:
             raise DeadlineExceeded(f"the call did not finish within {self._seconds} seconds")
-        return None if left == float("inf") else left
+        return None if left > _UNLIMITED else left
 
     def next_wait(self) -> float:
         """Seconds to wait before the next check; raises :class:`DeadlineExceeded`."""

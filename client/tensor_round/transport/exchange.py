@@ -95,7 +95,7 @@ def parse_retry_after(value: str | None) -> float | None:
 
     try:
         until = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return min(max(0.0, until.timestamp() - time.time()), _MAX_RETRY_AFTER)
 
@@ -140,11 +140,12 @@ class TensorReader:
         self._digest = None if sha256 is None else hashlib.sha256()
 
     def get_buffer(self) -> memoryview:
-        """The sink's buffer; behind the sink, memory for the padding and one excess byte."""
+        """The sink's buffer; behind the sink, memory for some padding or one excess byte."""
         if self._received < self._nbytes:
             self._buffer = self._sink.get_buffer()
         else:
-            self._buffer = memoryview(bytearray(max(1, self._total - self._received)))
+            left = min(self._total - self._received, _TEXT_BUFFER_BYTES)
+            self._buffer = memoryview(bytearray(max(1, left)))
         return self._buffer
 
     def advance(self, count: int) -> None:

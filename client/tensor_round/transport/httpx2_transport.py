@@ -8,7 +8,13 @@ from typing import Any
 
 import httpx2
 
-from ..contract.errors import ConnectionFailed, DeadlineExceeded, InvalidArgument, ProtocolViolation
+from ..contract.errors import (
+    ConnectionFailed,
+    DeadlineExceeded,
+    InvalidArgument,
+    InvalidArgumentType,
+    ProtocolViolation,
+)
 from ..contract.wire.http1 import fields
 from .address import Address
 from .concurrency import Deadline
@@ -50,6 +56,10 @@ class Httpx2Transport:
         *,
         is_async: bool,
     ) -> None:
+        if not hasattr(transport, "handle_async_request" if is_async else "handle_request"):
+            kind = "httpx2.AsyncBaseTransport" if is_async else "httpx2.BaseTransport"
+            got = type(transport).__name__
+            raise InvalidArgumentType(f"transport must be an {kind}, got {got}")
         self._transport = transport
         self._url = address.origin + address.prefix
         self._common = [(b"Host", address.host_header.encode()), *common]

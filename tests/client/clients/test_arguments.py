@@ -109,19 +109,21 @@ WRONG_TYPES: list[dict[str, Any]] = [
     {"api_key": b"s3cret"},
     {"verify": 1},
     {"cert": ("a", None)},
+    {"cert": ("a",)},
     {"timeout": "5"},
     {"retries": 3.0},
     {"tile_bytes": None},
     {"headers": [("a", "b")]},
     {"headers": {"a": 1}},
     {"digest": 1},
+    {"transport": 8},
 ]
 
 
 @pytest.mark.parametrize("argument", WRONG_TYPES, ids=str)
 def test_wrong_types_are_type_errors_too(argument: dict[str, Any]) -> None:
     for kind in (tr.Client, tr.AsyncClient):
-        with pytest.raises(tr.InvalidArgumentType, match=next(iter(argument))) as caught:
+        with pytest.raises(tr.InvalidArgumentType, match=f"^{next(iter(argument))} must") as caught:
             kind(**{"url": "http://host", **argument})
         assert isinstance(caught.value, TypeError)
         assert "s3cret" not in str(caught.value)

@@ -24,7 +24,7 @@ ERRORS: dict[str, tuple[tr.TensorRoundError, bool, bool]] = {
     "draining": (tr.Draining("x"), True, True),
     "device": (tr.DeviceOutOfMemory("x"), True, True),
     "slow": (tr.ReceiveTimeout("x"), True, True),
-    **{str(s): (tr.UnknownRefusal("x", status=s), True, True) for s in (429, 502, 503, 504)},
+    **{str(s): (tr.UnknownRefusal("x", status=s), True, True) for s in (408, 429, 502, 503, 504)},
     **{str(s): (tr.UnknownRefusal("x", status=s), False, False) for s in (301, 403, 418, 500)},
     "invalid": (tr.InvalidDescriptor("x"), False, False),
     "too-large": (tr.TensorTooLarge("x"), False, False),

@@ -16,6 +16,7 @@ from tensor_round.contract.wire import native
 from tensor_round.transport.exchange import (
     MAX_DOCUMENT_BYTES,
     ResponseReader,
+    TensorReader,
     copy_into,
     document_reader,
     get_request,
@@ -93,6 +94,11 @@ def test_a_cut_answer_is_the_connection_s_fault(piece: int) -> None:
     for length in range(len(BODY)):
         with pytest.raises(ConnectionFailed, match=f"after {length} of 12"):
             answered({}, BODY[:length], piece)
+
+
+def test_padding_takes_little_memory() -> None:
+    sink = TensorSink(raw_bytes(np.empty(0)))
+    assert len(TensorReader(sink, 1 << 40, None).get_buffer()) <= 64 << 10
 
 
 @pytest.mark.parametrize("piece", [1, 1 << 16])
@@ -190,6 +196,7 @@ def test_refusal_without_a_problem_document_keeps_its_status(body: bytes) -> Non
         ("", None),
         ("\u0663", None),
         ("Wed, 99 Oct 2015 07:28:00 GMT", None),
+        ("Wed, 21 Oct 99999999999999999999 07:28:00 GMT", None),
     ],
 )
 def test_retry_after_in_both_forms(value: str | None, seconds: float | None) -> None:

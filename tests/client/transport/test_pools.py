@@ -110,6 +110,18 @@ def test_closing_closes_the_idle_now_and_the_rest_when_it_comes_back() -> None:
         taken(pool, Deadline(SOON))
 
 
+@pytest.mark.anyio
+async def test_a_task_that_waits_while_the_pool_is_closed_gets_none() -> None:
+    pool = AsyncPool(Held, 1)
+    busy = await pool.acquire(NEVER)
+    waiting = asyncio.ensure_future(pool.acquire(NEVER))
+    await asyncio.sleep(0)
+    await pool.close()
+    pool.release(busy)
+    with pytest.raises(InvalidArgument, match="closed"):
+        await waiting
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no fork")
 def test_a_child_has_none_of_its_parent_s_connections() -> None:
     pool = Pool(Held, 2)

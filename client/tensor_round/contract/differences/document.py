@@ -120,7 +120,11 @@ class Differences:
         return table(
             ("operators", "differ in", "which"),
             (
-                (" and ".join(pair.roundings), f"{pair.different:,}", which(pair.classes)[2:])
+                (
+                    " and ".join(pair.roundings),
+                    f"{pair.different:,}",
+                    which(pair.classes)[2:] if pair.different else "",
+                )
                 for pair in self.pairs
             ),
         )

@@ -208,5 +208,6 @@ def test_differences_are_told() -> None:
         found._repr_html_()
     )
     assert Differences.from_data(json.loads(json.dumps(found.as_data()))) == found
-    whole = str(tr.compare(np.ones(3, np.float32)))
-    assert "ties_to_even and ties_to_away do not differ" in whole
+    alike = tr.compare(np.ones(3, np.float32))
+    assert "ties_to_even and ties_to_away do not differ" in str(alike)
+    assert "<td>ties_to_even and ties_to_away</td><td>0</td><td></td>" in alike._repr_html_()
