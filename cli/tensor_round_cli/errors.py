@@ -12,6 +12,9 @@ import typer
 from tensor_round.contract.errors import ConnectionFailed, RequestRefused, TensorRoundError
 from tensor_round.contract.quoting import one_line
 
+#: typer's exit code after Ctrl-C.
+_INTERRUPTED = 130
+
 
 def wants_json(arguments: Sequence[str]) -> bool:
     """Whether ``--json`` is among a command line's options, even if the command line is wrong."""
@@ -29,6 +32,8 @@ def run_as_json(app: typer.Typer) -> int:
     except typer.Abort:
         _print({"kind": "Aborted", "detail": "aborted", "request_id": None})
         return 1
+    if code == _INTERRUPTED:
+        _print({"kind": "KeyboardInterrupt", "detail": "interrupted", "request_id": None})
     return code if isinstance(code, int) else 0
 
 

@@ -26,7 +26,6 @@ from .connecting import (
     TileBytes,
     connects,
 )
-from .errors import print_file_error
 from .files import check_target, read_tensor
 
 #: The most bytes of a tile by default.
@@ -88,12 +87,8 @@ def round_array(
     ) as client:
         # Before the file is made, so that a rejected tensor leaves none behind.
         direction = by.prepare(name, given.header.shape).call.rounding
-        try:
-            with npy_files.create_npy(target, given) as rounded:
-                client.round(given.array, by, out=rounded, progress=shows)
-        except KeyboardInterrupt:
-            print_file_error(InterruptedError("interrupted"), as_json)
-            raise typer.Exit(130) from None
+        with npy_files.create_npy(target, given) as rounded:
+            client.round(given.array, by, out=rounded, progress=shows)
     if as_json:
         seconds = time.monotonic() - began
         data = {

@@ -146,7 +146,7 @@ def verify_runtime(
     _check([nans] if nans else [], NANS, "--nans")
     _check([operator], OPERATORS, "--operator")
     if is_model(runtime):
-        whole = {"--dtype": dtypes, "--rounding": roundings, "--every": every}
+        whole = {"--dtype": dtypes, "--rounding": roundings, "--every": every, "--scale": scale}
         more = {"--baseline": baseline, "--junit": junit, "--operator": operator != "round"}
         refuse_options({**whole, **more}, "is for a runtime; a model has its own nodes")
         verify_model_file(

@@ -240,14 +240,16 @@ def test_130_after_ctrl_c(folder: Path, report: tuple[str, ...]) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "tensor_round", *arguments],
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
         env={**os.environ, "NO_COLOR": "1"},
     ) as process:
         while not (folder / "running").exists():
             assert process.poll() is None
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 130
+        said = process.communicate(timeout=30)[1]
+        assert process.returncode == 130
+        assert not report or json.loads(said)["error"]["detail"] == "interrupted"
 
 
 def test_130_after_ctrl_c_while_it_starts(folder: Path) -> None:

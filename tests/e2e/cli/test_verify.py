@@ -209,6 +209,7 @@ NO_VERDICT: dict[str, tuple[tuple[str, ...], str]] = {
         (*RIGHT_NODE, "--every"),
         "--every: is for a runtime; a model has its own nodes",
     ),
+    "no-scale": ((*RIGHT_NODE, "--scale", "ceil"), "--scale: is for a runtime"),
     "for-a-model": (("numpy", *INPUT), "--input: is for a model, not for numpy"),
     "no-model": (("no.onnx", *INPUT, *NUMPY), "there is no file no.onnx"),
     "no-inputs": (
