@@ -33,6 +33,7 @@ from .http1.response import (
     REQUEST_ID,
     SERVER_FIELDS,
     Response,
+    field_lines,
     head_bytes,
     request_id_field,
 )
@@ -105,7 +106,7 @@ class Dispatcher:
         if self.cors is not None:
             response.headers += self.cors.fields(head)
         if route is None or response.owner is None:
-            self._count(head.path, response, request.received)
+            response.is_uncounted = True
         if span is not None:
             _end_span(span, request, response)
         return response
@@ -120,9 +121,12 @@ class Dispatcher:
 
         ``request`` is None if its head could not be parsed.
         """
-        head, received = (None, 0) if request is None else (request.head, request.received)
+        head = None if request is None else request.head
         response = self.refusals.response_to(path, error, traceparent_of(head))
-        self._count(path, response, received)
+        if request is None:
+            self.count(path, response)
+        else:
+            self.count(path, response, request.received, request.head.method)
         if self.cors is not None:
             response.headers += self.cors.fields(head)
         return response
@@ -133,17 +137,17 @@ class Dispatcher:
         found = self._preallocated.get((form, refusal_for(error).code))
         found = found or self._preallocated[form, FAILED.code]
         with contextlib.suppress(MemoryError):
-            self._count(path, found[0])
+            self.count(path, found[0])
         return found
 
-    def _count(self, path: str, response: Response, received: int = 0) -> None:
-        """Count a response without a job."""
-        sent = sum(map(len, response.parts))
-        self.gate.count(path, (str(response.status), response.code), received, sent)
-
-    def abandoned(self, path: str, received: int) -> None:
-        """Count a request whose caller has left before its response."""
-        self.gate.count(path, ABANDONED, received, 0)
+    def count(
+        self, path: str, response: Response | None, received: int = 0, method: str = ""
+    ) -> None:
+        """Count a response, or a request whose caller has left before it was sent (None)."""
+        outcome, sent = ABANDONED, 0
+        if response is not None:
+            outcome, sent = (str(response.status), response.code), _sent_bytes(response, method)
+        self.gate.count(path, outcome, received, sent)
 
     def log(self, exchange: Exchange) -> None:
         """Log an exchange that is over."""
@@ -152,8 +156,7 @@ class Dispatcher:
         if response is not None:
             outcome = str(response.status), response.code
             request_id = dict(response.headers).get(REQUEST_ID, b"")
-            if head is None or head.method != "HEAD":
-                sent = sum(map(len, response.parts))
+            sent = _sent_bytes(response, "" if head is None else head.method)
         with contextlib.suppress(MemoryError):
             self.gate.log(
                 head,
@@ -194,8 +197,10 @@ class Dispatcher:
             answer.headers += SERVER_FIELDS
             await send_response(answer, send, head_only=head.method == "HEAD")
             response = answer
+            if answer.is_uncounted:
+                self.count(head.path, answer, request.received, head.method)
         except ClientDisconnected:
-            self.abandoned(head.path, request.received)
+            self.count(head.path, None, request.received)
         finally:
             if self.logs_access:
                 client = request.client[0] if request.client else None
@@ -203,9 +208,14 @@ class Dispatcher:
                 self.log(Exchange(head.path, head, client, request.received, response, seconds))
 
 
+def _sent_bytes(response: Response, method: str) -> int:
+    """The length of the body as it is sent, in bytes."""
+    return 0 if method == "HEAD" else sum(map(len, response.parts))
+
+
 def _serialized(response: Response) -> tuple[Response, bytes]:
     nbytes = sum(map(len, response.parts))
-    head = head_bytes(response, nbytes, b"", close=True)
+    head = head_bytes(response, nbytes, field_lines(SERVER_FIELDS), close=True)
     return response, b"".join((head, *response.parts))
 
 
@@ -214,7 +224,7 @@ def _end_span(span: Span, request: Request, response: Response) -> None:
     attributes: dict[str, str | int] = {
         "http.response.status_code": response.status,
         "http.request.body.size": request.received,
-        "http.response.body.size": sum(map(len, response.parts)),
+        "http.response.body.size": _sent_bytes(response, request.head.method),
     }
     if response.code:
         attributes["tensor_round.code"] = response.code

@@ -113,7 +113,7 @@ class Connection(ConnectionLifecycle):
         """Raise :class:`ClientDisconnected` in a route that waits for its body."""
         if self.state is State.HEAD:
             held = self._unparsed
-            self._server.handler.abandoned(path_of(held), 0)
+            self._server.handler.count(path_of(held), None, 0)
             self._log_head(held, None)
         super().connection_lost(error)
         self._unparsed = b""
@@ -217,9 +217,9 @@ class Connection(ConnectionLifecycle):
             if owner is not None:
                 # After an incomplete response the kernel may still read from the memory.
                 owner.end(reusable=self._request is not request, is_sent=is_sent and not refusal)
-            is_counted = refusal is not None or (response is not None and owner is None)
-            if not (is_sent or is_counted):
-                application.abandoned(head.path, request.received)
+            answered = response if is_sent else None
+            if refusal is None and (answered is None or answered.is_uncounted):
+                application.count(head.path, answered, request.received, head.method)
             if application.logs_access:
                 sent = (refusal or response) if is_sent else None
                 seconds = perf_counter() - began

@@ -79,8 +79,11 @@ class RequestHandler(Protocol):
     def preallocated_response(self, path: str, error: Exception) -> tuple[Response, bytes]:
         """Return a response that needs no memory, for an error on that path, and its bytes."""
 
-    def abandoned(self, path: str, received: int) -> None:
-        """Note that a caller left before the response, after some bytes of the body."""
+    def count(self, path: str, response: Response | None, received: int, method: str = "") -> None:
+        """Count a response that was sent, or a caller that left before it was (None).
+
+        ``received`` are the bytes of the request's body.
+        """
 
     def log(self, exchange: Exchange) -> None:
         """Log an exchange that is over."""

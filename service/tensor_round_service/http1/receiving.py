@@ -39,8 +39,8 @@ class BodyReceiver:
 
     def __init__(self, head: RequestHead, unread: memoryview) -> None:
         self.head = head
-        #: Bytes received so far, chunk framing included.
-        self.received = len(unread)
+        #: Bytes of the body received so far, chunk framing included.
+        self.received = len(unread) if head.length != 0 else 0
         #: Bytes received and not yet used. At the body's end these follow the body.
         self.unread = unread
         length = head.length
@@ -79,6 +79,8 @@ class BodyReceiver:
             count = min(size, count, self._left)
             target[:count] = unread[:count]
             self.unread = unread[count:]
+            if count == self._left > 0:
+                self.received -= len(self.unread)
         self._left -= count
         self.is_at_end = not self._left
         self.filled = count
@@ -118,7 +120,8 @@ class BodyReceiver:
 
     def keep(self, received: memoryview) -> None:
         """Store bytes that were received before a route asked for them."""
-        self.received += len(received)
+        if not self.is_at_end:
+            self.received += len(received)
         if self._chunks is None or self.is_at_end:
             self.unread = memoryview(bytes(self.unread) + bytes(received))
         else:
@@ -151,6 +154,7 @@ class BodyReceiver:
         if chunks.is_whole:
             self.is_at_end = True
             self.unread = memoryview(bytes(chunks.buffered))
+            self.received -= len(self.unread)
         self.release()
         return True
 

@@ -76,10 +76,10 @@ class Response:
 
     ``fixed`` are fields that many responses share, such as Content-Type; ``headers`` are this
     response's own. The sender adds Content-Length, and calls ``owner.end`` afterwards. ``code`` is
-    the code of a refusal.
+    the code of a refusal. ``is_uncounted``: the sender counts it, since no job does.
     """
 
-    __slots__ = ("code", "fixed", "headers", "owner", "parts", "status")
+    __slots__ = ("code", "fixed", "headers", "is_uncounted", "owner", "parts", "status")
 
     def __init__(
         self, status: int, fixed: FixedFields, parts: Parts, headers: list[Header]
@@ -90,6 +90,7 @@ class Response:
         self.headers = headers
         self.owner: MemoryOwner | None = None
         self.code = ""
+        self.is_uncounted = False
 
 
 def head_bytes(response: Response, nbytes: int, common: bytes, *, close: bool) -> bytes:

@@ -90,6 +90,7 @@ ROUND = f"POST /round HTTP/1.1\r\nHost: x\r\nOperator-Descriptor: {ieee754('floa
 LENGTH = f"{ROUND}Content-Length: 100\r\n\r\n".encode()
 CHUNKED = f"{ROUND}Transfer-Encoding: chunked\r\n\r\n".encode()
 LARGE = np.zeros(16 << 20, "<f4")
+FILE = "/docs/swagger-ui-bundle.js"
 SECONDS = 0.5
 
 
@@ -149,6 +150,12 @@ UNSERVED = {
         b"POST /v2/repository/index HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{", *GONE,
         "/v2", received=1, end=left, path="/v2/repository/index",
     ),
+    "malformed chunk for a page": Unserved(
+        b"GET /livez HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        400, "malformed_http", "/livez", received=4, method="GET", path="/livez"),
+    "gone in a page": Unserved(
+        f"GET {FILE} HTTP/1.1\r\nHost: x\r\n\r\n".encode() * 16, *GONE, FILE,
+        received=0, end=reset, method="GET", path=FILE),
     "gone in the response": Unserved(
         ROUND.replace("[25]", f"[{LARGE.size}]").encode()
         + f"Content-Length: {LARGE.nbytes}\r\n\r\n".encode() + LARGE.tobytes(),
@@ -183,16 +190,19 @@ def test_unserved_request_is_counted_once_and_has_its_line(
 ) -> None:
     kind = (case.route, case.status, case.code)
     before, skipped = counted(service, *kind), len(entries(service))
+    total = service.metric("requests_total", route=case.route)
     with service.connect() as plug:
         plug.sendall(case.sent)
         case.end(plug)
     until(lambda: counted(service, *kind) > before and unserved(service, skipped))
     assert counted(service, *kind) == before + 1
+    lines = [entry for entry in entries(service)[skipped:] if entry["path"] == case.path]
+    assert service.metric("requests_total", route=case.route) - total == len(lines)
     (entry,) = unserved(service, skipped)
     assert (entry["status"], entry["code"], entry["path"]) == (case.status, case.code, case.path)
     assert entry.get("method") == case.method
     assert entry["client"] == "127.0.0.1"
-    if case.received:
+    if case.received or case.method == "GET":
         assert entry["received_bytes"] == case.received
     assert (entry["sent_bytes"] > 0) == (case.status != 499)
     assert 0 <= entry["duration_ms"] < 120_000

@@ -133,8 +133,9 @@ class Handler:
         self.failures.append(error)
         return text(b"", 500), PREALLOCATED
 
-    def abandoned(self, path: str, received: int) -> None:
-        self.left.append((path, received))
+    def count(self, path: str, response: Response | None, received: int, method: str = "") -> None:
+        if response is None:
+            self.left.append((path, received))
 
     def log(self, exchange: Exchange) -> None:
         self.exchanges.append(exchange)
