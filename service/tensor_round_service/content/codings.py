@@ -180,7 +180,7 @@ class Decoder:
 def decoder_for(coding: str) -> Decoder | None:
     """The decoder of a Content-Encoding; None for identity and for an empty field."""
     name = coding.strip().lower()
-    if name in ("", "identity"):
+    if name in ("", IDENTITY):
         return None
     window = WINDOWS.get(name)
     if window is None:

@@ -15,7 +15,7 @@ from tensor_round.contract.errors import (
     UnsupportedMediaType,
 )
 
-from ..content.codings import DECODING_BYTES, Decoded, decoder_for
+from ..content.codings import DECODING_BYTES, Beside, Decoded, decoder_for, here
 from ..content.sources import ByteSource, Parts, Progress, expect_end, read_all, read_up_to
 from ..engine.job import Job, Observer
 from ..gate import Gate, Span
@@ -103,9 +103,18 @@ class Call:
         return (await self.stream.peek(least, least))[PREFIX_BYTES:]
 
     async def message(
-        self, job: Job, rest: ByteSource, length: int, *, is_compressed: bool, limit: int
+        self,
+        job: Job,
+        rest: ByteSource,
+        length: int,
+        *,
+        is_compressed: bool,
+        limit: int = MAX_LENGTH,
+        run: Beside = here,
     ) -> memoryview:
         """The rest of a message, after its prefix; the job reserves its memory.
+
+        ``run`` decodes it if it is compressed.
 
         Raises :class:`TensorTooLarge` for more than ``limit`` bytes.
         """
@@ -121,7 +130,7 @@ class Call:
             if decoder is None:
                 raise UnsupportedEncoding("a message is compressed, but grpc-encoding is missing")
             job.reserve(DECODING_BYTES)
-            rest, length = Decoded(rest, decoder), 0
+            rest, length = Decoded(rest, decoder, run), 0
         return memoryview(await read_all(rest, limit, job.reserve, length))
 
     async def request(self, job: Job) -> bytes | memoryview:
@@ -141,7 +150,7 @@ class Call:
         rest = Rest(self.stream, length)
         if length <= HEAD_BYTES and not is_compressed:  # also if the budget is used up
             return await read_up_to(rest, length)
-        return await self.message(job, rest, length, is_compressed=is_compressed, limit=MAX_LENGTH)
+        return await self.message(job, rest, length, is_compressed=is_compressed)
 
     def add(self, fields: bytes) -> None:
         """Add a header block to that of the response, before its first message."""

@@ -24,6 +24,7 @@ from ..oip import codec
 from ..oip.inference import Inference
 from ..oip.models import find
 from ..oip.plan import InferencePlan
+from ..routes.tensor_route import beside
 from .call import HEAD_BYTES, MAX_LENGTH, PREFIX_BYTES, Call, Rest, prefixed
 from .http2.fields import encoded
 from .http2.serving import ServedStream
@@ -132,8 +133,9 @@ class InferMethods:
             source.skip(PREFIX_BYTES)
             rest = source if isinstance(source, Rest) else Rest(source, length)
             limit = inference.max_tensor_bytes + codec.MAX_BARE_HEADER_LENGTH
+            run = beside(inference.engine, job)
             message = await call.message(
-                job, rest, length, is_compressed=is_compressed, limit=limit
+                job, rest, length, is_compressed=is_compressed, limit=limit, run=run
             )
             await expect_end(source, length)
             work = partial(self._plan_slowly, message, job)

@@ -11,7 +11,7 @@ from tensor_round.contract.wire import native
 
 from ..content.codings import DECODING_BYTES, Beside, Decoded, Verified, decoder_for, here, sha256
 from ..content.sources import ByteSource
-from ..engine.engine import INLINE_BYTES, Engine
+from ..engine.engine import ON_A_THREAD, Engine
 from ..engine.job import Job, Observer
 from ..http1.head import RequestHead
 from ..http1.request import Request
@@ -87,19 +87,20 @@ def content_of(
     if _CONTENT_DIGEST in head.values:
         stated = native.parse_content_digest([text(head, _CONTENT_DIGEST)])
         if stated is not None:
-            source = Verified(source, stated, _beside(engine, job))
+            source = Verified(source, stated, beside(engine, job))
     if _CONTENT_ENCODING in head.values:
         decoder = decoder_for(text(head, _CONTENT_ENCODING))
         if decoder is not None:
             job.reserve(DECODING_BYTES)
-            source, length = Decoded(source, decoder, _beside(engine, job)), None
+            source, length = Decoded(source, decoder, beside(engine, job)), None
     return source, length
 
 
-def _beside(engine: Engine | None, job: Job) -> Beside:
+def beside(engine: Engine | None, job: Job) -> Beside:
+    """How work of a job runs: on threads for slow work, or without an engine on the event loop."""
     if engine is None:
         return here
-    return partial(engine.run_slowly, cost=INLINE_BYTES + 1, job=job)
+    return partial(engine.run_slowly, cost=ON_A_THREAD, job=job)
 
 
 def text(head: RequestHead, name: bytes) -> str:

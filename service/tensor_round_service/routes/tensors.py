@@ -77,8 +77,6 @@ class Plan:
     call: RoundCall
     #: Dialect and dtype.
     labels: tuple[str, str]
-    #: Valid lengths of the payload in bytes.
-    lengths: tuple[int, ...]
     #: Memory that the request needs, in bytes.
     needed_bytes: int
     #: See :func:`.engine.rounding_cost`.
@@ -160,8 +158,8 @@ class TensorHandlers(TensorRoute, ABC):
         length = head.length
         if not CODED.isdisjoint(head.values):
             source, length = content_of(request, job, self._engine)
-        if length is not None and length not in plan.lengths:
-            raise wrong_size(length, plan.lengths)
+        if length is not None and length not in plan.call.lengths:
+            raise wrong_size(length, plan.call.lengths)
         began = time.perf_counter()
         memory = await self._receive(plan, source, job)
         return await self.respond(plan, memory, job, time.perf_counter() - began)
@@ -183,7 +181,6 @@ class TensorHandlers(TensorRoute, ABC):
         plan = Plan(
             call,
             (_dialect_of(query), dtype.name),
-            (layout.byte_length,),
             needed,
             rounding_cost(call),
             _NPY,
@@ -233,8 +230,8 @@ class TensorHandlers(TensorRoute, ABC):
         if not source.is_at_end:
             await expect_end(source, nbytes)
         if got < nbytes:
-            if got not in plan.lengths:
-                raise wrong_size(got, plan.lengths)
+            if got not in plan.call.lengths:
+                raise wrong_size(got, plan.call.lengths)
             memory[got:] = 0
         return memory
 
@@ -253,7 +250,6 @@ class TensorHandlers(TensorRoute, ABC):
         return Plan(
             call,
             (described_by.dialect, call.input.dtype.name),
-            call.lengths,
             self.needed_bytes(call),
             rounding_cost(call),
             of_type(
