@@ -59,7 +59,7 @@ class Settings(BaseSettings):
     """Memory limit of each worker on each GPU; half of the GPU's memory if not set."""
     max_tensor_bytes: Annotated[ByteSize, Field(ge=0)] = ByteSize(MAX_TENSOR_BYTES)
     """Largest input or output tensor; a larger one gets 413."""
-    max_bytes_in_flight: ByteSize | None = None
+    max_bytes_in_flight: Annotated[ByteSize, Field(gt=0)] | None = None
     """Memory budget of all requests together, for inputs and outputs; a request beyond it gets
     503. Workers share it equally. Half of the memory limit if not set."""
     receive_timeout: Annotated[float, Field(gt=0)] = 10.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from types import NoneType
-from typing import Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le
 from pydantic import ByteSize
@@ -64,6 +64,8 @@ def _type(field: FieldInfo) -> str:
         return ", ".join(f"`{value}`" for value in get_args(kind))
     if kind is bool:
         return "`true`, `false`"
+    if get_origin(kind) is Annotated:
+        kind, field = get_args(kind)
     return ", ".join([_NAMES[kind], *_bounds(field)])
 
 

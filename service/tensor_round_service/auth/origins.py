@@ -92,7 +92,7 @@ def allow_hosts(names: frozenset[str]) -> HostCheck:
     return check
 
 
-def check_origin(head: RequestHead, listed: Set[bytes] = frozenset()) -> None:
+def check_origin(head: RequestHead, listed: Set[bytes]) -> None:
     """Raise :class:`ForeignOrigin` for an unsafe request of a page of another origin.
 
     The ``listed`` origins are allowed.

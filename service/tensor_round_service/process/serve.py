@@ -81,8 +81,8 @@ def _announce(settings: Settings, listener: Listener) -> None:
 
 def _worker_main(
     settings: Settings, folder: Path, listener: Listener, report: Callable[[], None]
-) -> None:
+) -> int:
     """The main function of a worker."""
     from .serving_process import serve_as_worker
 
-    serve_as_worker(settings, folder, listener, report)
+    return serve_as_worker(settings, folder, listener, report)

@@ -44,10 +44,13 @@ def serve_alone(
 
 def serve_as_worker(
     settings: Settings, folder: Path, listener: Listener, report: Callable[[], None]
-) -> None:
-    """Serve beside other workers, which share ``folder``. Raises ``CannotStart``."""
+) -> int:
+    """Serve beside other workers, which share ``folder``; return the exit code.
+
+    Raises ``CannotStart``.
+    """
     with logging_to_stderr(settings) as log, held(folder):
-        _serve(_application(settings, log, folder), listener, report, supervised=True)
+        return _serve(_application(settings, log, folder), listener, report, supervised=True)
 
 
 def _application(settings: Settings, log: Log, worker_folder: Path | None) -> Application:

@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 #: The main function of a worker: serves on a listener, and calls the callback after its start and
 #: then every second from its event loop.
-WorkerMain = Callable[[Listener, Callable[[], None]], None]
+WorkerMain = Callable[[Listener, Callable[[], None]], int]
 
 #: Seconds before a replacement, by the number of consecutive failures at start.
 _RESTART_DELAYS = (0.0, 0.0, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
@@ -280,7 +280,7 @@ def _run_worker(main: WorkerMain, listener: Listener, pipe: Connection) -> None:
     threading.Thread(target=_stop_with_supervisor, daemon=True).start()
     os.set_blocking(pipe.fileno(), False)
     try:
-        main(listener, partial(_report, pipe))
+        sys.exit(main(listener, partial(_report, pipe)))
     except CannotStart as reason:
         pipe.send(str(reason))
         sys.exit(1)

@@ -95,6 +95,7 @@ REFUSED: dict[str, tuple[list[str], int, str]] = {
         ["--prot", "80"],
         *(2, "arguments: --prot 80; did you mean --port? --help lists the options"),
     ),
+    "no budget": (["--max-bytes-in-flight", "0"], 2, "(TENSOR_ROUND_MAX_BYTES_IN_FLIGHT): "),
     "argument": (["serve"], 2, "arguments: serve; --help lists the options"),
     "key alone": (
         ["--ssl-keyfile", str(SERVER)],

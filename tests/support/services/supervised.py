@@ -31,9 +31,9 @@ def unwilling(_folder: Path, _listener: Listener, _on_start: Callable[[], None])
     raise CannotStart("there is no such device")
 
 
-def crashing(_folder: Path, _listener: Listener, _on_start: Callable[[], None]) -> None:
+def crashing(_folder: Path, _listener: Listener, _on_start: Callable[[], None]) -> int:
     """Has a fault in its start, always."""
-    sys.exit(3)
+    return 3
 
 
 def once(folder: Path, _listener: Listener, on_start: Callable[[], None]) -> None:
