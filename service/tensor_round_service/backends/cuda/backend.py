@@ -103,6 +103,10 @@ class CupyBackend:
         """Uninitialized memory; a large buffer is page-locked in the background."""
         return self._memory.allocate(nbytes)
 
+    def wait_until_pinned(self) -> None:
+        """Wait until all memory allocated so far is page-locked or cannot be."""
+        self._memory.wait_until_pinned()
+
     def round(self, call: RoundCall, source: Bytes, target: Bytes) -> str:
         """Round ``source`` into ``target`` on a device, or with NumPy by :attr:`policy`.
 
@@ -177,7 +181,7 @@ class CupyBackend:
     def measure_min_bytes(self) -> dict[DType, int]:
         """Measure the ``min_bytes`` of :class:`OffloadPolicy` for this machine."""
         memory = self.allocate(SIZES[-1])
-        self._memory.wait_until_pinned()
+        self.wait_until_pinned()
         return _min_bytes(self.round_on_device, self._host.round, memory)
 
     def close(self) -> None:

@@ -78,6 +78,7 @@ class CupyDevice:
         self._imported: WeakValueDictionary[bytes, _Imported] = WeakValueDictionary()
         with _failures(), self._current():
             self.name = f"{runtime.getDeviceProperties(number)['name'].decode()} ({number})"
+            self.total_bytes: int = runtime.memGetInfo()[1]
             self._pool = cupy.cuda.MemoryPool()
             if pool_bytes is None:
                 self._pool.set_limit(fraction=POOL_FRACTION)
