@@ -18,7 +18,7 @@ import pytest
 from support.pages import ROOT
 from support.services.server import Service
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.not_behind("unix", reason="it has no Unix sockets")]
 
 PROGRAM = """
 import asyncio

@@ -82,6 +82,7 @@ def test_connection_without_the_right_certificates_fails(
             client.round(np.zeros(3, "f4"))
 
 
+@pytest.mark.not_behind("unix", reason="TLS is for TCP")
 def test_tls_where_plain_http_is_spoken(kind: type[AnyClient], service: Service) -> None:
     url = service.url.replace("http", "https")
     with kind(url, retries=0) as client, pytest.raises(tr.ConnectionFailed, match="http://"):
