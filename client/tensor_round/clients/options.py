@@ -129,7 +129,7 @@ class Arguments:
                 _check("cert", part, (str, Path), _OPTIONS["cert"][2])
             if len(cert) not in (2, 3):
                 rule = _OPTIONS["cert"][2]
-                raise InvalidArgumentType(f"cert must be {rule}, got one of {len(cert)}")
+                raise InvalidArgumentType(f"cert must be {rule}, got a tuple of {len(cert)}")
         for part in chain(*(options["headers"] or {}).items()):
             _check("headers", part, (str,), _OPTIONS["headers"][2])
         if options["timeout"] is not None and not options["timeout"] > 0:

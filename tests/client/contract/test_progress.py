@@ -75,7 +75,7 @@ def test_a_log_is_written_every_ten_seconds(stderr: Terminal) -> None:
 
 
 @pytest.mark.parametrize(("total", "of"), [(0, "0.0 of 0.0 B"), (1024, "1.0 of 1.0 KiB")])
-def test_what_is_done_at_once_is_told_at_the_end(stderr: Terminal, total: int, of: str) -> None:
+def test_the_bar_shows_all_bytes_after_a_single_step(stderr: Terminal, total: int, of: str) -> None:
     with counted(True, total) as add:
         add(total)
     assert stderr.screen.startswith(f"rounding 100 %, {of}, ")

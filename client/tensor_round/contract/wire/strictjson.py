@@ -212,8 +212,8 @@ def refuse_large(counts: Iterable[int], limits: Limits) -> None:
             raise MalformedJSON(f"the JSON {rule.format(limit)}")
 
 
-#: A string, which has no way back into it: else each of its characters would take memory. An
-#: unterminated one extends to the end of the text.
+#: A string. Possessive quantifiers: backtracking would take memory for each of its characters. An
+#: unterminated string extends to the end of the text.
 STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z)'
 _STRING = re.compile(STRING, re.DOTALL)
 _STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
