@@ -41,8 +41,8 @@ def test_requests_bytes_and_phases_are_counted() -> None:
         assert service.request("POST", "/round", b"", {}).status == 400
         assert service.get("/no/such/path").status == 404
         assert service.request("DELETE", "/operators").status == 405
-        body = json.dumps({"inputs": [tensor]})
-        assert service.request("POST", model, body, {}).status == 200
+        assert service.request("POST", model, json.dumps({"inputs": [tensor]}), {}).status == 200
+        assert service.request("HEAD", "/livez").status == 200
         assert service.get("/v2/models/onnx_round").status == 200
         served = {"route": "/round", "dialect": "ieee754", "dtype": "float32", "backend": "numpy"}
         assert service.metric("requests_total", **served, status="200", code="") == 4
@@ -56,6 +56,7 @@ def test_requests_bytes_and_phases_are_counted() -> None:
         assert service.metric("requests_total", route="/v2") == 1
         assert service.metric("received_bytes_total", route="/round") >= 3 * X.nbytes
         assert service.metric("sent_bytes_total", route="/round") >= 3 * X.nbytes
+        assert service.metric("sent_bytes_total", route="/livez") == 0
         for phase in ("receive", "queue", "execute", "send"):
             assert service.metric("phase_seconds_count", phase=phase) == 5
             assert service.metric("phase_seconds_bucket", phase=phase, le="+Inf") == 5
@@ -67,8 +68,7 @@ def test_requests_bytes_and_phases_are_counted() -> None:
         assert service.metric("connections", state="working") == 1
         assert service.metric("build_info", backend="numpy") == 1
         reply = service.request(
-            *("GET", "/metrics", None),
-            {"Accept": "application/openmetrics-text; version=1.0.0"},
+            "GET", "/metrics", None, {"Accept": "application/openmetrics-text; version=1.0.0"}
         )
     assert reply.headers["Content-Type"].startswith("application/openmetrics-text")
     names = {family.name for family in openmetrics(reply.content.decode())}
