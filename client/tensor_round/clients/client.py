@@ -14,8 +14,7 @@ from ..contract.operators.operator import RoundOperator, as_operator
 from ..contract.progress import ProgressCallback
 from ..contract.rounding import Rounding, RoundingName
 from ..transport.address import LOCAL, Address
-from ..transport.blocking import Threads
-from ..transport.concurrency import run
+from ..transport.blocking import Threads, run
 from ..transport.http import Connection, HTTPTransport
 from .options import Arguments, Options, headers_from, names_options, tls_context
 from .session import Session

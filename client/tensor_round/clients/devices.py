@@ -12,9 +12,9 @@ from __future__ import annotations
 import base64
 import logging
 import secrets
+from collections.abc import Mapping
 from contextlib import suppress
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -24,8 +24,13 @@ from ..contract.call import RoundCall
 from ..contract.errors import InvalidArgument, RequestRefused, TensorRoundError, TensorTooLarge
 from ..contract.host_memory import refuse_loss_of_gradient
 from ..contract.operators.operator import PreparedDescriptor, RoundOperator
-from ..transport.concurrency import Deadline
-from ..transport.exchange import Request, document_reader, json_request
+from ..transport.exchange import (
+    Deadline,
+    DocumentExchange,
+    Request,
+    ResponseReader,
+    document_reader,
+)
 
 if TYPE_CHECKING:
     from .session import CallOptions, Session
@@ -60,8 +65,7 @@ async def _infer(
             if export.handle not in names:
                 names[export.handle] = await _register(session, export, deadline, tried)
         document = _inference(call, exports, names)
-        request = partial(json_request, "/v2/models/round/infer", document)
-        await session.send(request, document_reader, deadline)
+        await session.send(DocumentExchange("/v2/models/round/infer", document), deadline)
     except RequestRefused as refusal:
         if refusal.status == TensorTooLarge.status:
             raise TooLarge(refusal.detail) from refusal
@@ -70,26 +74,35 @@ async def _infer(
         for name in tried:
             # A failure is ignored: the call's result counts, and a restart unregisters too.
             with suppress(TensorRoundError):
-                path = f"/v2/cudasharedmemory/region/{name}/unregister"
-                limit = Deadline(_UNREGISTER_SECONDS)
-                await session.send(partial(json_request, path, {}), document_reader, limit)
+                unregister = DocumentExchange(f"/v2/cudasharedmemory/region/{name}/unregister", {})
+                await session.send(unregister, Deadline(_UNREGISTER_SECONDS))
+
+
+class _Registration(NamedTuple):
+    """Registers an allocation by a name of its own, which is added to ``tried``."""
+
+    export: Export
+    tried: list[str]
+
+    def request(self) -> Request:
+        """A request with a new name: an earlier one may be registered, with its response lost."""
+        self.tried.append(name := f"tensor-round-{secrets.token_hex(8)}")
+        document = {
+            "raw_handle": {"b64": base64.b64encode(self.export.handle).decode()},
+            "device_id": self.export.device,
+            "byte_size": self.export.nbytes,
+        }
+        return DocumentExchange(f"/v2/cudasharedmemory/region/{name}/register", document).request()
+
+    def reader(self, status: int, fields: Mapping[str, str]) -> ResponseReader[dict[str, Any]]:
+        """The reader of the service's answer."""
+        return document_reader(status, fields)
 
 
 async def _register(session: Session, export: Export, deadline: Deadline, tried: list[str]) -> str:
     """Register an allocation with the service; return the name, the last of those tried."""
-
-    def request() -> Request:
-        # A new name for each try: an earlier one may be registered, with its response lost.
-        tried.append(name := f"tensor-round-{secrets.token_hex(8)}")
-        document = {
-            "raw_handle": {"b64": base64.b64encode(export.handle).decode()},
-            "device_id": export.device,
-            "byte_size": export.nbytes,
-        }
-        return json_request(f"/v2/cudasharedmemory/region/{name}/register", document)
-
     try:
-        await session.send(request, document_reader, deadline)
+        await session.send(_Registration(export, tried), deadline)
     except RequestRefused as refusal:
         if refusal.status in _CANNOT:
             raise CannotShare(refusal.detail) from refusal

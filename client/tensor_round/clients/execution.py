@@ -18,8 +18,7 @@ from ..contract.operators.registry import Descriptor, operator_of
 from ..contract.progress import counted
 from ..contract.quoting import shown
 from ..contract.wire import native
-from ..transport.concurrency import Deadline
-from ..transport.exchange import Request, document_reader, tensor_request
+from ..transport.exchange import CompareExchange, Deadline
 from . import tensors
 from .session import LARGE_BYTES
 from .tensors import Exporter, Output, WholeTensor
@@ -131,13 +130,8 @@ async def _compare_run(
     session: Session, elements: Array, dtype: str, shape: tuple[int, ...], deadline: Deadline
 ) -> Differences:
     tile = Tile(_OPERATOR.prepare(dtype, shape), elements, elements, False)
-    digest = session.digest
-
-    def make_request() -> Request:
-        return tensor_request(tile.prepared, tile.payload(), digest=digest, path="/compare")
-
-    make_reader = partial(document_reader, digest=digest)
-    document = await session.send(make_request, make_reader, deadline, computes=digest)
+    exchange = CompareExchange(tile.prepared, tile.payload(), session.digest)
+    document = await session.send(exchange, deadline, computes=session.digest)
     return Differences.from_data(document)
 
 

@@ -7,8 +7,9 @@ request may be sent again; the retry policy decides whether that can succeed.
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -31,15 +32,8 @@ from ..contract.operators.operator import PreparedDescriptor, RoundOperator
 from ..contract.progress import Progress, counted
 from ..contract.quoting import shown
 from ..transport.address import Address
-from ..transport.concurrency import Deadline, Work
-from ..transport.exchange import (
-    Request,
-    ResponseReader,
-    document_reader,
-    get_request,
-    tensor_reader,
-    tensor_request,
-)
+from ..transport.concurrency import Work
+from ..transport.exchange import Deadline, DocumentExchange, Exchange, Request, RoundExchange
 from .devices import DeviceRounder
 from .options import Arguments
 
@@ -137,10 +131,6 @@ class CallOptions(NamedTuple):
     progress: Progress
 
 
-#: Makes the reader of a response from its status and headers.
-MakeReader = Callable[[int, Mapping[str, str]], ResponseReader[T]]
-
-
 class Session:
     """The calls of one client over one transport."""
 
@@ -163,31 +153,28 @@ class Session:
 
     async def round(self, x: Any, operator: RoundOperator, out: Any, progress: Progress) -> Any:
         """Round ``x``; see :meth:`Client.round`."""
+        from ..contract.array_forms import read_array, writable_array  # at first use
+
         with self._call("round", progress) as options:
             library = None if isinstance(x, np.ndarray) else library_of(x)
             if library is not None:
                 return await self._devices.round(library, x, operator, out, options)
-            return await self._round(x, operator, out, options)
-
-    async def _round(self, x: Any, operator: RoundOperator, out: Any, options: CallOptions) -> Any:
-        from ..contract.array_forms import read_array, writable_array  # at first use
-
-        operand = read_array(x)
-        source = operand.array
-        prepared = operator.prepare(operand.dtype, source.shape)
-        if out is None:
-            target = results = np.empty_like(source)
-        else:
-            refuse_loss_of_mask(x, out)
-            target = results = writable_array(out, operand)
-            if _overlap_out_of_step(source, target):
-                # Written at once, results would overwrite elements that are still to be sent.
-                results = np.empty_like(target)
-        is_fresh = out is None or results is not target
-        await self.round_tiles(operator, prepared, source, results, options, is_fresh=is_fresh)
-        if results is not target:
-            bits(target)[...] = bits(results)
-        return operand.wrap(target) if out is None else out
+            operand = read_array(x)
+            source = operand.array
+            prepared = operator.prepare(operand.dtype, source.shape)
+            if out is None:
+                target = results = np.empty_like(source)
+            else:
+                refuse_loss_of_mask(x, out)
+                target = results = writable_array(out, operand)
+                if _overlap_out_of_step(source, target):
+                    # Written at once, results would overwrite elements that are still to be sent.
+                    results = np.empty_like(target)
+            is_fresh = out is None or results is not target
+            await self.round_tiles(operator, prepared, source, results, options, is_fresh=is_fresh)
+            if results is not target:
+                bits(target)[...] = bits(results)
+            return operand.wrap(target) if out is None else out
 
     async def compare(self, x: Any, progress: Progress) -> Differences:
         """Compare the rounding directions on ``x``; see :meth:`Client.compare`."""
@@ -210,13 +197,15 @@ class Session:
     async def document(self, path: str) -> dict[str, Any]:
         """The JSON object at a path."""
         with self._call(path.strip("/")) as options:
-            return await self.send(lambda: get_request(path), document_reader, options.deadline)
+            return await self.send(DocumentExchange(path), options.deadline)
 
     async def ready(self) -> bool:
         """Whether a service is reachable and ready, by one request without retries."""
         with self._call("ready") as options:
+            deadline, exchange = options.deadline, DocumentExchange("/readyz")
+            attempt = partial(self._attempt, exchange.request(), exchange, deadline)
             try:
-                await self._send_once(get_request("/readyz"), document_reader, options.deadline)
+                await self.concurrency.within(deadline, attempt)
             except (ConnectionFailed, DeadlineExceeded):
                 return False
             except (ProtocolViolation, RequestRefused) as error:
@@ -276,40 +265,22 @@ class Session:
 
     def round_tile(self, tile: Tile | WholeTensor, deadline: Deadline) -> Awaitable[None]:
         """Round one tile by one request."""
-        digest, can_tear = self.digest, not self.transport.is_in_process
-        return self.send(
-            lambda: tensor_request(tile.prepared, tile.payload(), digest=digest),
-            lambda status, fields: tensor_reader(
-                status,
-                fields,
-                tile.prepared,
-                lambda: tile.sink(verified=digest, can_tear=can_tear),
-                digest=digest,
-            ),
-            deadline,
-            computes=digest and tile.nbytes >= LARGE_BYTES,
-        )
+        exchange = RoundExchange(tile, self.digest, can_tear=not self.transport.is_in_process)
+        return self.send(exchange, deadline, computes=self.digest and tile.nbytes >= LARGE_BYTES)
 
-    async def send(
-        self,
-        make_request: Callable[[], Request],
-        make_reader: MakeReader[T],
-        deadline: Deadline,
-        *,
-        computes: bool = False,
-    ) -> T:
-        """Send a request with retries, and return the reader's result.
+    async def send(self, exchange: Exchange[T], deadline: Deadline, *, computes: bool = False) -> T:
+        """Send an exchange's request with retries, and return its reader's result.
 
-        Each try makes its request anew: some elements of an operand that is rounded in place may
-        be results already, and rounding them again does not change them. ``computes``: making the
-        request takes much CPU time.
+        ``computes``: making the request takes much CPU time.
         """
+        concurrency, make = self.concurrency, exchange.request
         retries = knocks = 0
         failure: TensorRoundError | None = None
         while True:
-            request = await self.concurrency.compute(make_request) if computes else make_request()
+            request = await concurrency.compute(make) if computes else make()
             try:
-                result = await self._send_once(request, make_reader, deadline)
+                attempt = partial(self._attempt, request, exchange, deadline)
+                result = await concurrency.within(deadline, attempt)
             except TensorRoundError as error:
                 if error.request_id is None:
                     error.request_id = request.id
@@ -326,24 +297,16 @@ class Session:
                 self._retries.record_success(retries)
                 return result
             self._record_retry(failure, pause)
-            await self.concurrency.sleep(pause, deadline)
+            await concurrency.sleep(pause, deadline)
 
     def _record_retry(self, error: TensorRoundError, pause: float) -> None:
         """Called before each pause; traces record it."""
 
-    def _send_once(
-        self, request: Request, make_reader: MakeReader[T], deadline: Deadline
-    ) -> Awaitable[T]:
-        return self.concurrency.within(
-            deadline, lambda: self._send_and_read(request, make_reader, deadline)
-        )
-
-    async def _send_and_read(
-        self, request: Request, make_reader: MakeReader[T], deadline: Deadline
-    ) -> T:
+    async def _attempt(self, request: Request, exchange: Exchange[T], deadline: Deadline) -> T:
+        """Send the request once, and return the result of the reader of its response."""
         response = await self.transport.send(request, deadline)
         try:
-            reader = make_reader(response.status, response.fields)
+            reader = exchange.reader(response.status, response.fields)
             await response.receive(reader, deadline)
             return reader.finish()
         except TensorRoundError as error:

@@ -6,7 +6,7 @@ Nothing is imported on behalf of traces: a client traces its calls if the applic
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
@@ -14,10 +14,9 @@ from ..contract.errors import RequestRefused, TensorRoundError
 from ..contract.progress import Progress
 from ..contract.version import __version__
 from ..transport.address import LOCAL, Address
-from ..transport.concurrency import Deadline
-from ..transport.exchange import Request
+from ..transport.exchange import Deadline, Exchange, Request
 from .options import Arguments
-from .session import CallOptions, MakeReader, Session
+from .session import CallOptions, Session
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
@@ -71,9 +70,7 @@ class TracedSession(Session):
         span = self._trace.get_current_span()
         span.add_event("retry", {"error.type": _kind(error), "seconds": pause})
 
-    def _send_once(
-        self, request: Request, make_reader: MakeReader[T], deadline: Deadline
-    ) -> Awaitable[T]:
+    async def _attempt(self, request: Request, exchange: Exchange[T], deadline: Deadline) -> T:
         if _is_valid(self._trace.get_current_span()):
             context: dict[str, str] = {}
             self._inject(context)
@@ -83,7 +80,7 @@ class TracedSession(Session):
                 if name.lower() not in self._own_fields
             ]
             request = request._replace(varying=[*request.varying, *fields])
-        return super()._send_once(request, make_reader, deadline)
+        return await super()._attempt(request, exchange, deadline)
 
 
 def _is_valid(span: Span) -> bool:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .dtypes import BY_NAME, dtype_name
+from .dtypes import BY_NAME, NAMES, dtype_name
 from .errors import InvalidArgument, InvalidArgumentType
 from .host_memory import Array, check_writable, refuse_loss_of_gradient
 
@@ -50,6 +50,8 @@ def read_array(x: Any, name: str = "x") -> Operand:
     arrays keep their mask; other subclasses of ``numpy.ndarray`` become plain arrays. Raises
     :class:`InvalidArgument`, which names ``name``, for anything else.
     """
+    if type(x) is np.ndarray:  # most callers' form, at the least cost
+        return Operand(x, NAMES.get(x.dtype) or x.dtype.name, _unchanged)
     read = _FORMS.get(form_of(x), _read_exporter)
     if isinstance(read, str):
         sentence = read.format(x=name)

@@ -149,6 +149,10 @@ _BY_NUMPY: dict[np.dtype[Any], DType] = {
 }
 
 
+#: The canonical names of NumPy's types, in either byte order.
+NAMES: dict[np.dtype[Any], str] = {numpy: d.name for numpy, d in _BY_NUMPY.items()}
+
+
 def from_numpy(dtype: np.dtype[Any]) -> DType | None:
     """The row of a NumPy type in either byte order; None for an unsupported type."""
     return _BY_NUMPY.get(dtype)
@@ -156,5 +160,4 @@ def from_numpy(dtype: np.dtype[Any]) -> DType | None:
 
 def dtype_name(dtype: np.dtype[Any]) -> str:
     """The canonical name of a NumPy type in either byte order; NumPy's of an unsupported one."""
-    row = from_numpy(dtype)
-    return str(dtype.name) if row is None else row.name
+    return NAMES.get(dtype) or dtype.name

@@ -9,7 +9,8 @@ from typing import Self, TypeVar, cast
 
 from ..contract.errors import DeadlineExceeded, InvalidArgument
 from .address import Address, resolve_host
-from .concurrency import Deadline, Task, Work
+from .concurrency import Task, Work
+from .exchange import Deadline
 from .http import Connection, coalesce
 
 T = TypeVar("T")

@@ -10,17 +10,29 @@ import ssl
 import threading
 import time
 import weakref
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from typing import Any, Self, TypeVar
 
 from ..contract.errors import InvalidArgument
 from .address import Address, SocketAddress, resolve_host
-from .concurrency import LONGEST_WAIT, Deadline, Task, Work, run
+from .concurrency import Task, Work
+from .exchange import LONGEST_WAIT, Deadline
 from .http import Connection, coalesce
 
 T = TypeVar("T")
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that never suspends, and so ends in one step."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    coroutine.close()
+    raise AssertionError("a coroutine of the synchronous client waited for an event loop")
 
 
 #: TLS copies anyway; a request up to this size is sent as one record.
@@ -108,7 +120,7 @@ class BlockingStream:
         self._is_tls = isinstance(sock, ssl.SSLSocket)
         # Windows has no sendmsg.
         self._has_sendmsg = not self._is_tls and hasattr(sock, "sendmsg")
-        self._is_readable = _readiness_check(sock)
+        self._ready_sockets = _readiness_check(sock)
         self._timeout: float | None = None
 
     @classmethod
@@ -130,7 +142,7 @@ class BlockingStream:
 
     def is_idle(self) -> bool:
         """Whether the stream is open and no received bytes are waiting."""
-        return not self._is_readable()
+        return not self._ready_sockets(0)
 
     async def send(self, parts: list[memoryview], deadline: Deadline) -> bool:
         """Send the parts; stop when bytes are received. Returns whether everything was sent."""
@@ -138,7 +150,8 @@ class BlockingStream:
             parts = coalesce(parts, _ONE_RECORD_BYTES)
         left = sum(map(len, parts))
         while True:
-            self._set_timeout(deadline.next_wait())
+            if (wait := deadline.next_wait()) != self._timeout:
+                self._set_timeout(wait)
             try:
                 sent = (
                     self._socket.sendmsg(parts)
@@ -158,17 +171,17 @@ class BlockingStream:
     async def receive_into(self, memory: memoryview, deadline: Deadline) -> int:
         """Receive at least one byte; the number of bytes, 0 at the end of the stream."""
         while True:
-            self._set_timeout(deadline.next_wait())
+            if (wait := deadline.next_wait()) != self._timeout:
+                self._set_timeout(wait)
             try:
                 return self._socket.recv_into(memory)
             except TimeoutError:
                 continue
 
     def _set_timeout(self, seconds: float) -> None:
-        """Set the socket's timeout, unless it is set: each change is a system call."""
-        if seconds != self._timeout:
-            self._socket.settimeout(seconds)
-            self._timeout = seconds
+        """Set the socket's timeout, which is a system call."""
+        self._socket.settimeout(seconds)
+        self._timeout = seconds
 
     def close(self) -> None:
         """Close the socket."""
@@ -184,13 +197,13 @@ def _unsent(parts: list[memoryview], sent: int) -> list[memoryview]:
     return rest
 
 
-def _readiness_check(sock: socket.socket) -> Callable[[], bool]:
-    """A function that returns at once whether a socket is readable or at its end."""
+def _readiness_check(sock: socket.socket) -> Callable[[int], Sequence[object]]:
+    """A function of a time limit: it lists the socket once that is readable or at its end."""
     if not hasattr(select, "poll"):  # Windows has select only, without a limit on descriptors
-        return lambda: bool(select.select([sock], [], [], 0)[0])
+        return lambda seconds: select.select([sock], [], [], seconds)[0]
     poll = select.poll()
     poll.register(sock, select.POLLIN)
-    return lambda: bool(poll.poll(0))
+    return poll.poll
 
 
 def _resolved(address: Address, deadline: Deadline) -> list[SocketAddress]:

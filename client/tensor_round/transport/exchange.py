@@ -1,7 +1,8 @@
-"""One exchange: a request as a value, and the reader of its response. Pure functions: no I/O here.
+"""An exchange: what makes a request, and the reader of its response. No I/O here.
 
 A prepared descriptor and memory become a :class:`Request`. The status and headers of a response
-select the :class:`ResponseReader` for its body: a sink that ends in a value, or in an error.
+select the :class:`ResponseReader` for its body: a sink that ends in a value, or in an error. An
+:class:`Exchange` does both, anew for each try. All tries share the :class:`Deadline` of their call.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ import hashlib
 import random
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ..arrays.tiles import Sink, TensorSink
 from ..contract import errors
 from ..contract.errors import (
     ConnectionFailed,
+    DeadlineExceeded,
     DigestMismatch,
     MalformedJSON,
     ProtocolViolation,
@@ -25,6 +27,52 @@ from ..contract.errors import (
 from ..contract.operators.operator import PreparedDescriptor
 from ..contract.quoting import one_line, printable, shown
 from ..contract.wire import native, strictjson
+
+#: The longest uninterrupted wait in seconds, so that a call that failed in one thread soon ends in
+#: the others.
+LONGEST_WAIT = 0.25
+#: From this many seconds on there is no limit: sockets take 24 days at most.
+_UNLIMITED = 1e6
+
+
+class Deadline:
+    """The deadline of a call; shared by the call's threads."""
+
+    __slots__ = ("_at", "_seconds")
+
+    def __init__(self, seconds: float | None) -> None:
+        self._seconds = seconds
+        self._at = float("inf") if seconds is None else time.monotonic() + seconds
+
+    def remaining(self) -> float | None:
+        """Seconds left, more than 0; None without a limit. Raises :class:`DeadlineExceeded`."""
+        left = self._at - time.monotonic()
+        if left == float("-inf"):
+            raise DeadlineExceeded("the call has failed")
+        if left <= 0:
+            raise DeadlineExceeded(f"the call did not finish within {self._seconds} seconds")
+        return None if left > _UNLIMITED else left
+
+    def next_wait(self) -> float:
+        """Seconds to wait before the next check; raises :class:`DeadlineExceeded`."""
+        if self._at - time.monotonic() > LONGEST_WAIT:
+            return LONGEST_WAIT
+        left = self.remaining()
+        return LONGEST_WAIT if left is None else left
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is a limit."""
+        return self._seconds is not None
+
+    def allows(self, seconds: float) -> bool:
+        """Whether more than ``seconds`` are left."""
+        return time.monotonic() + seconds < self._at
+
+    def expire(self) -> None:
+        """Move the deadline to now: the call has failed, and its other threads must end."""
+        self._at = float("-inf")
+
 
 #: The deepest nesting of objects and arrays in a document of the service.
 MAX_DOCUMENT_DEPTH = 32
@@ -112,6 +160,10 @@ class ResponseReader(Sink, Protocol[T_co]):
 
     def finish(self) -> T_co:
         """The value of the complete body; raises the error that it stands for."""
+
+
+#: Receives a response's body into its reader.
+Receive = Callable[[ResponseReader[Any], "Deadline"], Awaitable[None]]
 
 
 def copy_into(sink: Sink, data: bytes | memoryview) -> None:
@@ -229,7 +281,8 @@ class RefusalReader(DocumentReader):
 
 
 Headers = list[tuple[bytes, bytes]]
-_JSON_TYPE = native.JSON.encode()
+_JSON_ACCEPTED = ((b"Accept", native.JSON.encode()),)
+_JSON_SENT = (b"Content-Type", native.JSON.encode())
 
 
 class Request(NamedTuple):
@@ -252,10 +305,113 @@ class Request(NamedTuple):
         return [*self.fixed, *self.varying]
 
 
+class Exchange(Protocol[T_co]):
+    """What a call sends, and how it reads the response. Each try makes both anew.
+
+    Some elements of an operand that is rounded in place may be results already when a request is
+    made again. Rounding them again does not change them.
+    """
+
+    def request(self) -> Request:
+        """The request."""
+
+    def reader(self, status: int, fields: Mapping[str, str]) -> ResponseReader[T_co]:
+        """The reader of a response with this status and these headers."""
+
+
+class TensorPart(Protocol):
+    """A tensor, or a part of one, that one request carries."""
+
+    @property
+    def prepared(self) -> PreparedDescriptor:
+        """Its descriptor."""
+
+    def payload(self) -> memoryview:
+        """Its bytes, as the descriptor lays them out."""
+
+    def sink(self, *, verified: bool, can_tear: bool) -> TensorSink:
+        """The sink of its results; see :meth:`.Tile.sink`."""
+
+
+class RoundExchange(NamedTuple):
+    """Rounds a tensor by ``POST /round``.
+
+    With ``digest`` both payloads are verified. ``can_tear``: the response may be cut short.
+    """
+
+    tensor: TensorPart
+    digest: bool
+    can_tear: bool
+
+    def request(self) -> Request:
+        """The request."""
+        tensor = self.tensor
+        return tensor_request("/round", tensor.prepared, tensor.payload(), digest=self.digest)
+
+    def reader(self, status: int, fields: Mapping[str, str]) -> ResponseReader[None]:
+        """The reader of the output; raises :class:`ProtocolViolation` for another one's headers."""
+        if status != 200:
+            return RefusalReader(status, fields)
+        _check_media_type(fields, native.OCTET_STREAM)
+        prepared = self.tensor.prepared
+        output = prepared.call.output
+        stated = fields.get("output-descriptor")
+        if stated is None:
+            raise ProtocolViolation("the response has no Output-Descriptor")
+        if stated != prepared.output_descriptor and not native.describes(stated, output):
+            raise ProtocolViolation("the response's Output-Descriptor is not the one asked for")
+        length = fields.get("content-length")
+        if length is not None and length != str(output.byte_length):
+            raise ProtocolViolation(
+                f"the response's Content-Length is not the {output.byte_length} bytes of the output"
+            )
+        sha256 = _stated_digest(fields) if self.digest else None
+        # Memory for the output is taken now: the service has accepted the tensor.
+        sink = self.tensor.sink(verified=self.digest, can_tear=self.can_tear)
+        return TensorReader(sink, output.byte_length, sha256)
+
+
+class CompareExchange(NamedTuple):
+    """Compares the directions on a tensor by ``POST /compare``; with ``digest`` verified."""
+
+    prepared: PreparedDescriptor
+    payload: memoryview
+    digest: bool
+
+    def request(self) -> Request:
+        """The request."""
+        return tensor_request("/compare", self.prepared, self.payload, digest=self.digest)
+
+    def reader(self, status: int, fields: Mapping[str, str]) -> ResponseReader[dict[str, Any]]:
+        """The reader of the document."""
+        return document_reader(status, fields, digest=self.digest)
+
+
+class DocumentExchange(NamedTuple):
+    """Gets the JSON object at a path, or posts one there for another in return."""
+
+    path: str
+    document: Mapping[str, Any] | None = None
+
+    def request(self) -> Request:
+        """The request."""
+        id = _new_id()
+        varying = [(b"X-Request-ID", id.encode())]
+        if self.document is None:
+            return Request("GET", self.path, id, _JSON_ACCEPTED, varying, memoryview(b""))
+        body = memoryview(strictjson.dumps(self.document))
+        varying.append((b"Content-Length", b"%d" % len(body)))
+        return Request("POST", self.path, id, (*_JSON_ACCEPTED, _JSON_SENT), varying, body)
+
+    def reader(self, status: int, fields: Mapping[str, str]) -> ResponseReader[dict[str, Any]]:
+        """The reader of the document."""
+        return document_reader(status, fields)
+
+
 def tensor_request(
-    prepared: PreparedDescriptor, payload: memoryview, *, digest: bool, path: str = "/round"
+    path: str, prepared: PreparedDescriptor, payload: memoryview, *, digest: bool
 ) -> Request:
-    """``POST /round``, or another path that accepts a tensor, with an octet-stream body."""
+    """A ``POST`` with an octet-stream body."""
     id = _new_id()
     varying = [(b"X-Request-ID", id.encode()), (b"Content-Length", b"%d" % len(payload))]
     if digest:
@@ -265,56 +421,9 @@ def tensor_request(
     return Request("POST", path, id, prepared.headers, varying, payload)
 
 
-def json_request(path: str, document: Mapping[str, Any]) -> Request:
-    """A ``POST`` with a JSON body and a JSON response."""
-    id = _new_id()
-    body = memoryview(strictjson.dumps(document))
-    fixed = ((b"Accept", _JSON_TYPE), (b"Content-Type", _JSON_TYPE))
-    varying = [(b"X-Request-ID", id.encode()), (b"Content-Length", b"%d" % len(body))]
-    return Request("POST", path, id, fixed, varying, body)
-
-
-def get_request(path: str) -> Request:
-    """A ``GET`` with a JSON response."""
-    id = _new_id()
-    fixed = ((b"Accept", _JSON_TYPE),)
-    return Request("GET", path, id, fixed, [(b"X-Request-ID", id.encode())], memoryview(b""))
-
-
 def _new_id() -> str:
     # An id is no secret, so no secure source is needed. Python reseeds in a forked child.
     return f"{random.getrandbits(64):016x}"
-
-
-def tensor_reader(
-    status: int,
-    headers: Mapping[str, str],
-    prepared: PreparedDescriptor,
-    make_sink: Callable[[], TensorSink],
-    *,
-    digest: bool,
-) -> ResponseReader[None]:
-    """The reader of the response to :func:`tensor_request` on ``/round``.
-
-    ``make_sink`` is called once the headers are found right. Raises :class:`ProtocolViolation`
-    for headers that do not belong to the output of ``prepared``.
-    """
-    if status != 200:
-        return RefusalReader(status, headers)
-    _check_media_type(headers, native.OCTET_STREAM)
-    output = prepared.call.output
-    stated = headers.get("output-descriptor")
-    if stated is None:
-        raise ProtocolViolation("the response has no Output-Descriptor")
-    if stated != prepared.output_descriptor and not native.describes(stated, output):
-        raise ProtocolViolation("the response's Output-Descriptor is not the one asked for")
-    length = headers.get("content-length")
-    if length is not None and length != str(output.byte_length):
-        raise ProtocolViolation(
-            f"the response's Content-Length is not the {output.byte_length} bytes of the output"
-        )
-    sha256 = _stated_digest(headers) if digest else None
-    return TensorReader(make_sink(), output.byte_length, sha256)
 
 
 def document_reader(

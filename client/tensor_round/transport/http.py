@@ -7,7 +7,7 @@ of the call.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..contract.errors import ConnectionFailed, DeadlineExceeded
 from ..contract.wire import http1
 from .address import Address
-from .concurrency import Deadline
-from .exchange import Headers, Request, ResponseReader
+from .exchange import Deadline, Headers, Receive, Request, ResponseReader
 
 if TYPE_CHECKING:
     from .concurrency import Concurrency, Connections, Stream
@@ -75,7 +74,7 @@ class Connection:
         self._buffer = memoryview(bytearray(_BUFFER_BYTES))
         return await self._attempt(self._stream, head, body)
 
-    async def receive_body(self, reader: ResponseReader[Any]) -> None:
+    async def receive_body(self, reader: ResponseReader[Any], deadline: Deadline) -> None:
         """Receive the response's body into the reader's buffers."""
         body, stream = self._body, self._stream
         assert body is not None
@@ -87,7 +86,7 @@ class Connection:
                 if not count and not body.is_whole:
                     limit = body.direct_bytes
                     memory = buffer[:limit] if limit else self._buffer
-                    received = await stream.receive_into(memory, self._deadline)
+                    received = await stream.receive_into(memory, deadline)
                     if not received:
                         body.feed_eof()
                     elif limit:
@@ -145,7 +144,7 @@ class Connection:
             while found := http1.split_head(received):
                 head, length = found
                 del received[:length]
-                if not head.is_interim:
+                if head.status >= 200:  # not an interim response (RFC 9110, 15.2)
                     return head, received
         raise EOFError
 
@@ -213,7 +212,9 @@ class HTTPTransport:
                 error.restate(f"{error.detail}; the service may speak https://")
             raise
         self._has_answered = True
-        return HTTPResponse(response.status, response.fields, connection, self._pool)
+        return HTTPResponse(
+            response.status, response.fields, connection.receive_body, connection, self._pool
+        )
 
     def _may_be_encrypted(self, error: ConnectionFailed, connection: Connection) -> bool:
         """Whether a service that never answered closed a connection without a word."""
@@ -231,12 +232,10 @@ class HTTPResponse:
 
     status: int
     fields: Mapping[str, str]
+    #: Receives the body into the reader's buffers.
+    receive: Receive
     connection: Connection
     pool: Connections
-
-    def receive(self, reader: ResponseReader[Any], deadline: Deadline) -> Awaitable[None]:
-        """Receive the body into the reader's buffers; the request's deadline applies."""
-        return self.connection.receive_body(reader)
 
     async def close(self) -> None:
         """Release the connection; close it unless the response was read to its end."""
@@ -254,4 +253,4 @@ def _head_start(
 
 
 def _lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    return b"".join([b"%s: %s\r\n" % field for field in headers])
+    return b"".join(map(b"%s: %s\r\n".__mod__, headers))

@@ -17,8 +17,7 @@ from ..contract.errors import (
 )
 from ..contract.wire.http1 import fields
 from .address import Address
-from .concurrency import Deadline
-from .exchange import Headers, Request, ResponseReader, copy_into
+from .exchange import Deadline, Headers, Request, ResponseReader, copy_into
 
 #: Pieces of a request's body, in bytes; so large that the cost of each is negligible.
 _PIECE_BYTES = 1 << 20

@@ -14,8 +14,7 @@ from typing import Any, Protocol
 from ..contract.call import RoundCall
 from ..contract.errors import InvalidArgument
 from ..contract.wire import native, strictjson
-from .concurrency import Deadline
-from .exchange import Request, ResponseReader, copy_into
+from .exchange import Deadline, Receive, Request, ResponseReader, copy_into
 
 #: Bytes rounded between two checks of the deadline: 10 to 60 ms, and enough for all cores.
 _PIECE_BYTES = 32 << 20
@@ -102,16 +101,12 @@ class LocalTransport:
         """Do nothing: the engine belongs to the process."""
 
 
-#: Receives a body into a reader.
-_Receive = Callable[[ResponseReader[Any], Deadline], Awaitable[None]]
-
-
 class LocalResponse:
     """A response without a network."""
 
     status = 200
 
-    def __init__(self, fields: Mapping[str, str], receive: _Receive) -> None:
+    def __init__(self, fields: Mapping[str, str], receive: Receive) -> None:
         self.fields = fields
         self.receive = receive
 

@@ -12,8 +12,7 @@ from tensor_round.clients.session import (
     PATIENCE,
     Retries,
 )
-from tensor_round.transport.concurrency import Deadline
-from tensor_round.transport.exchange import refusal
+from tensor_round.transport.exchange import Deadline, refusal
 
 NEVER = Deadline(None)
 

@@ -11,7 +11,7 @@ import pytest
 
 from tensor_round.transport.address import Address
 from tensor_round.transport.asynchronous import AsyncStream
-from tensor_round.transport.concurrency import Deadline
+from tensor_round.transport.exchange import Deadline
 
 SOON = Deadline(10)
 

@@ -10,24 +10,24 @@ import numpy as np
 import pytest
 
 from tensor_round import ConnectionFailed, Fault, IEEE754Round, MethodNotAllowed, ProtocolViolation
-from tensor_round.arrays.tiles import TensorSink, raw_bytes
+from tensor_round.arrays.tiles import TensorSink, Tile, raw_bytes
 from tensor_round.contract.errors import UnknownRefusal, problem
+from tensor_round.contract.host_memory import Array
 from tensor_round.contract.wire import native
 from tensor_round.transport.exchange import (
     MAX_DOCUMENT_BYTES,
+    DocumentExchange,
     ResponseReader,
+    RoundExchange,
     TensorReader,
     copy_into,
-    document_reader,
-    get_request,
     parse_retry_after,
     refusal,
-    tensor_reader,
-    tensor_request,
 )
 
 PREPARED = IEEE754Round().prepare("float32", (3,))
 BODY = np.array([1, 2, 3], "<f4").tobytes()
+DOCUMENT = DocumentExchange("/operators")
 DIGEST = native.content_digest(hashlib.sha256(BODY).digest())
 LAYOUT = {"dtype": "float32", "shape": [3], "strides": [1], "byte_length": 12}
 HEADERS = {
@@ -42,13 +42,15 @@ def answered(
     headers: dict[str, str | None], body: bytes, piece: int = 1 << 16, *, digest: bool = False
 ) -> bytes:
     """The target after such an answer, given in pieces."""
-    target = np.zeros(3, "<u4")
+    target = np.zeros(3, "<f4")
     merged = {k: v for k, v in {**HEADERS, **headers}.items() if v is not None}
-    reader = tensor_reader(
-        200, merged, PREPARED, lambda: TensorSink(raw_bytes(target)), digest=digest
-    )
-    eat(reader, body, piece)
+    eat(exchange(target, digest=digest).reader(200, merged), body, piece)
     return target.tobytes()
+
+
+def exchange(target: Array, *, digest: bool) -> RoundExchange:
+    tile = Tile(PREPARED, np.frombuffer(BODY, "<f4"), target, aliased=False)
+    return RoundExchange(tile, digest, can_tear=False)
 
 
 def eat(reader: ResponseReader[Any], body: bytes, piece: int) -> Any:
@@ -58,7 +60,7 @@ def eat(reader: ResponseReader[Any], body: bytes, piece: int) -> Any:
 
 
 def test_a_request_says_all_that_the_service_must_know() -> None:
-    request = tensor_request(PREPARED, memoryview(BODY), digest=True)
+    request = exchange(np.zeros(3, "<f4"), digest=True).request()
     headers = dict(request.headers)
     assert (request.method, request.path, bytes(request.body)) == ("POST", "/round", BODY)
     assert headers[b"Content-Length"] == b"12"
@@ -68,12 +70,15 @@ def test_a_request_says_all_that_the_service_must_know() -> None:
     assert headers[b"Want-Content-Digest"] == b"sha-256=1"
     assert headers[b"X-Request-ID"].decode() == request.id
     assert native.SANE_REQUEST_ID.fullmatch(request.id.encode())
-    unverified = {name for name, _ in tensor_request(PREPARED, request.body, digest=False).headers}
-    assert headers.keys() - unverified == {b"Content-Digest", b"Want-Content-Digest"}
+    unverified = exchange(np.zeros(3, "<f4"), digest=False).request()
+    assert headers.keys() - dict(unverified.headers).keys() == {
+        b"Content-Digest",
+        b"Want-Content-Digest",
+    }
 
 
 def test_ids_differ() -> None:
-    assert len({get_request("/operators").id for _ in range(100)}) == 100
+    assert len({DocumentExchange("/operators").request().id for _ in range(100)}) == 100
 
 
 @pytest.mark.parametrize("digest", [False, True])
@@ -145,20 +150,20 @@ def test_headers_of_another_answer_are_refused_before_anything_lands(
 
 def test_a_document_is_a_json_object() -> None:
     headers = {"content-type": "application/json"}
-    assert eat(document_reader(200, headers), b'{"a": [1]}', 3) == {"a": [1]}
+    assert eat(DOCUMENT.reader(200, headers), b'{"a": [1]}', 3) == {"a": [1]}
     for body in (b"[1]", b"{", b"\xff", b'{"a": 1, "a": 2}'):
         with pytest.raises(ProtocolViolation, match="not a JSON document"):
-            eat(document_reader(200, headers), body, 3)
+            eat(DOCUMENT.reader(200, headers), body, 3)
 
 
 def test_a_document_has_an_end() -> None:
-    reader = document_reader(200, {"content-type": "application/json"})
+    reader = DOCUMENT.reader(200, {"content-type": "application/json"})
     with pytest.raises(ProtocolViolation, match="more than"):
         eat(reader, b" " * (MAX_DOCUMENT_BYTES + 1), 1 << 16)
 
 
 def test_a_long_page_in_place_of_a_refusal_is_cut() -> None:
-    reader = document_reader(502, {"content-type": "text/html"})
+    reader = DOCUMENT.reader(502, {"content-type": "text/html"})
     with pytest.raises(UnknownRefusal) as caught:
         eat(reader, b" " * (MAX_DOCUMENT_BYTES + (1 << 20)), 1 << 16)
     assert (caught.value.status, caught.value.transient) == (502, True)

@@ -11,8 +11,8 @@ import pytest
 
 from tensor_round import DeadlineExceeded, InvalidArgument
 from tensor_round.transport.asynchronous import AsyncPool
-from tensor_round.transport.blocking import Pool
-from tensor_round.transport.concurrency import LONGEST_WAIT, Deadline, run
+from tensor_round.transport.blocking import Pool, run
+from tensor_round.transport.exchange import LONGEST_WAIT, Deadline
 
 
 class Held:

@@ -156,9 +156,6 @@ def as_operator(
     """
     if decimals:
         raise InvalidArgument(f"decimals must be 0: {_TO_INTEGERS}")
-    if isinstance(operator, Number):  # in the place of NumPy's decimals
-        rule = f"must be an operator or a direction, got {shown(operator)}: {_TO_INTEGERS}"
-        raise InvalidDescriptor.at(("rounding",), rule)
     if rounding is not None:
         if operator is not None:
             raise InvalidArgument("an operator has its own rounding: give one of the two")
@@ -167,9 +164,14 @@ def as_operator(
         operator = rounding
     if operator is None:
         operator = "ties_to_even"
+    if isinstance(operator, str):
+        return _named(operator)
     if isinstance(operator, RoundOperator):
         return operator
-    return _named(operator) if isinstance(operator, str) else _ieee754(operator)
+    if isinstance(operator, Number):  # in the place of NumPy's decimals
+        rule = f"must be an operator or a direction, got {shown(operator)}: {_TO_INTEGERS}"
+        raise InvalidDescriptor.at(("rounding",), rule)
+    return _ieee754(operator)
 
 
 @lru_cache(maxsize=64)

@@ -59,11 +59,6 @@ class ResponseHead:
     is_chunked: bool
     is_last: bool
 
-    @property
-    def is_interim(self) -> bool:
-        """Whether this is an interim response, before the final one (RFC 9110, 15.2)."""
-        return self.status < 200
-
 
 def split_head(received: bytes | bytearray) -> tuple[ResponseHead, int] | None:
     """The head that ``received`` begins with and its length, or None if it is incomplete.
@@ -79,7 +74,13 @@ def split_head(received: bytes | bytearray) -> tuple[ResponseHead, int] | None:
         if received[: len(_MAGIC)] != _MAGIC[: len(received)]:
             raise ProtocolViolation("the response is not HTTP/1.1")
         return None
-    return _read_head(bytes(received[: end + 2])), end + len(_END)
+    lines = bytes(received[: end + 2])
+    if lines.startswith(b"HTTP/1.1 200 "):
+        # Responses to similar requests have equal heads, but for these fields.
+        lines = _VARYING.sub(b"", lines)
+        if len(lines) <= _CACHED_HEAD_BYTES:
+            return _cached(lines), end + len(_END)
+    return parse_head(lines), end + len(_END)
 
 
 def fields(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
@@ -89,14 +90,6 @@ def fields(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
         name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
         found[name] = f"{found[name]}, {value}" if name in found else value
     return found
-
-
-def _read_head(lines: bytes) -> ResponseHead:
-    """Parse a head, or find it in the cache: responses to similar requests have equal heads."""
-    if not lines.startswith(b"HTTP/1.1 200 "):
-        return parse_head(lines)
-    lines = _VARYING.sub(b"", lines)
-    return _cached(lines) if len(lines) <= _CACHED_HEAD_BYTES else parse_head(lines)
 
 
 def parse_head(lines: bytes) -> ResponseHead:

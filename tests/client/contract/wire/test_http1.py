@@ -162,8 +162,8 @@ def test_a_head_too_long_to_remember_is_read_all_the_same() -> None:
 def test_an_interim_answer_says_so() -> None:
     interim = b"HTTP/1.1 100 Continue\r\n\r\n"
     head, length = split_head(interim + ok(ONE)) or pytest.fail("no head")
-    assert (head.is_interim, head.length, head.is_last, length) == (True, 0, False, len(interim))
-    assert not head_of(ok(ONE)).is_interim
+    assert (head.status, head.length, head.is_last, length) == (100, 0, False, len(interim))
+    assert head_of(ok(ONE)).status == 200
 
 
 VIOLATIONS: dict[str, bytes] = {

@@ -1,0 +1,47 @@
+"""How many of its own functions the client calls for a small array, in how many files. No clock."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensor_round as tr
+from support.services.hosted import HostedService
+
+CLIENT = Path(tr.__file__).parent
+#: The most calls of the client's functions for an array of 1 KiB, and files that they are in.
+CALLS, FILES = 55, 9
+
+
+def test_calls_of_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.linspace(-9, 9, 256, dtype=np.float32)
+    # The service, in this process, imports it; a client's application may not.
+    monkeypatch.delitem(sys.modules, "opentelemetry.trace", raising=False)
+    with HostedService() as service, tr.Client(service.url) as client:
+        for _ in range(3):  # first calls import modules and fill caches
+            client.round(x)
+        counts: Counter[CodeType] = Counter()
+
+        def count(frame: FrameType, event: str, _argument: Any) -> None:
+            if event == "call" and frame.f_code.co_filename.startswith(str(CLIENT)):
+                counts[frame.f_code] += 1
+
+        sys.setprofile(count)
+        try:
+            rounded = client.round(x)
+        finally:
+            sys.setprofile(None)
+    np.testing.assert_array_equal(rounded, np.rint(x))
+    files = {code.co_filename for code in counts}
+    listed = "\n".join(
+        f"{number:4} {Path(code.co_filename).relative_to(CLIENT)} {code.co_qualname}"
+        for code, number in counts.items()
+    )
+    assert counts.total() <= CALLS, f"{counts.total()} calls:\n{listed}"
+    assert len(files) <= FILES, f"{len(files)} files:\n{listed}"
