@@ -21,12 +21,12 @@ import cupy
 from cupy._core import _carray, _kernel, _scalar, core
 from cupy.cuda import nvrtc
 
-from tensor_round_service.backends.cuda.device import DeviceMissing
 from tensor_round_service.backends.cuda.kernels import (
     ROUND_KERNELS,
     STRIDED_COPY_KERNELS,
     KernelSource,
 )
+from tensor_round_service.backends.devices import DeviceMissing
 from tensor_round_service.backends.select import open_cupy
 
 #: T4; A100; H100 and H200; B200: the first of each generation.

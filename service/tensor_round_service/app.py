@@ -120,8 +120,6 @@ def create_app(
     authenticator = None if app.keys is None else Authenticator(app.keys, open_paths)
     check_host = host_check(settings)
     app.gate = Gate(check_host, authenticator, metrics, logs_access=settings.access_log)
-    for path, tensor_route in table.tensor_routes.items():
-        tensor_route.path, tensor_route.observer = path, metrics
     refusals = Refusals({f.folder: f.error_form for f in features if f.error_form})
     cors = Cors.of(settings, [name for feature in features for name in feature.fields])
     table.add_to(app)

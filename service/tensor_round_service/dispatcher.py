@@ -82,7 +82,7 @@ class Dispatcher:
             if preflight is not None:
                 response = preflight
             elif route is not None:
-                response = await route(request)
+                response = await route(request, self.gate.metrics)
             else:
                 if head.path.startswith(self._changing):
                     check_origin(head, self._listed_origins)

@@ -5,13 +5,13 @@ Without a feature's folder and its word in :data:`FEATURES`, the service has eve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from fastapi import Request, Response
 
@@ -24,6 +24,8 @@ from .openapi.document import Description
 from .refusals import ErrorForm
 from .routes.table import Row
 from .settings import Settings
+
+T = TypeVar("T")
 
 #: The folders of the features; each may stand on earlier ones, as ``grpc`` does on ``oip``.
 FEATURES = ("status", "compare", "oip", "grpc", "pages", "telemetry")
@@ -40,8 +42,14 @@ class Site:
     lifecycle: ProcessLifecycle
     #: The folder that several workers share; None for a single one.
     worker_folder: Path | None
-    #: What earlier features provide, by name.
-    provided: dict[str, Any] = field(default_factory=dict)
+    #: What earlier features provide, by its type.
+    provided: dict[type, object] = field(default_factory=dict)
+
+    def provision(self, kind: type[T]) -> T:
+        """What an earlier feature provides; raises :class:`KeyError` without that feature."""
+        found = self.provided[kind]
+        assert isinstance(found, kind)
+        return found
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,8 +77,8 @@ class Feature:
     successor: Callable[[Gate], Successor] | None = None
     #: Entered while a process serves. May raise :class:`~.failures.CannotStart`.
     serving: Callable[[Gate], AbstractContextManager[object]] | None = None
-    #: What later features stand on, by name.
-    provides: Mapping[str, Any] = field(default_factory=dict)
+    #: What later features stand on: one object of a type; see :meth:`Site.provision`.
+    provides: Sequence[object] = ()
 
 
 def load(site: Site) -> list[Feature]:
@@ -78,6 +86,6 @@ def load(site: Site) -> list[Feature]:
     features = []
     for name in FEATURES:
         feature: Feature = import_module(f".{name}", __package__).feature(site)
-        site.provided.update(feature.provides)
+        site.provided.update((type(each), each) for each in feature.provides)
         features.append(feature)
     return features

@@ -28,7 +28,7 @@ from tensor_round_service.http1.receiving import BodyReceiver
 from tensor_round_service.oip import codec
 from tensor_round_service.oip.models import find
 from tensor_round_service.oip.plan import plan
-from tensor_round_service.routes.tensors import Document
+from tensor_round_service.routes.json_document import TensorDocument
 
 from . import inputs
 
@@ -53,7 +53,7 @@ def read_descriptor(data: bytes) -> None:
 
 def read_document(data: bytes) -> None:
     """As ``POST /round`` reads JSON."""
-    document = Document.read(data)
+    document = TensorDocument.read(data)
     check_size(document.call.input, LIMIT_BYTES, "input")
     document.payload()
 

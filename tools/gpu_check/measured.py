@@ -23,7 +23,8 @@ from tensor_round.contract.layout import Layout
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends.cuda.backend import CupyBackend
 from tensor_round_service.backends.cuda.cupy_device import CupyDevice
-from tensor_round_service.backends.cuda.device import DeviceBuffer, Stream
+from tensor_round_service.backends.cuda.device import Stream
+from tensor_round_service.backends.devices import DeviceBuffer
 
 
 class NotMeasured(Exception):

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tensor_round.contract.call import RoundCall
 
 if TYPE_CHECKING:
-    from .cuda.backend import CupyBackend
+    from .devices import DeviceMemory
 
 #: A run of bytes: one-dimensional, contiguous, ``uint8``.
 Bytes = npt.NDArray[np.uint8]
@@ -60,7 +60,7 @@ class Backend(Protocol):
         """Used and total bytes of each device's memory, by its name. It may wait for a device."""
 
     @property
-    def device_memory(self) -> CupyBackend | None:
+    def device_memory(self) -> DeviceMemory | None:
         """Access to tensors in a device's memory; None if there is no device."""
 
     def arithmetics(self) -> Mapping[str, Round]:

@@ -12,7 +12,8 @@ from ..failures import CannotStart
 from . import Backend
 from .cpu.backend import Kernels, NumpyBackend
 from .cuda.backend import CupyBackend, OffloadPolicy
-from .cuda.device import Device, DeviceFailed, DeviceMissing, OutOfDeviceMemory
+from .cuda.device import Device
+from .devices import DeviceFailed, DeviceMissing, OutOfDeviceMemory
 from .proof import WrongBits
 
 logger = logging.getLogger(__name__)

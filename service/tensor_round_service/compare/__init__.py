@@ -15,15 +15,18 @@ from tensor_round.contract.wire import native, strictjson
 
 from ..backends import Bytes
 from ..engine.differences import check_dense, compared
-from ..engine.engine import ON_A_THREAD
+from ..engine.engine import ON_A_THREAD, Engine
 from ..engine.job import Job
 from ..features import Feature, Site
 from ..http1.response import Response
 from ..openapi.document import Description
 from ..openapi.schemas import Schema, components, ref
 from ..openapi.tensors import HEADERS, PARAMETERS, REQUEST, tensor_operation
+from ..routes.json_document import TensorDocument
+from ..routes.operation import Plan, TensorOperation, json_response
+from ..routes.representations import Representations
 from ..routes.table import Row
-from ..routes.tensors import Document, Plan, TensorHandlers, json_response
+from ..routes.tensor_route import TensorRoute
 
 #: Memory that comparing needs besides the tensor: a multiple of its bytes, up to a maximum.
 WORK_FACTOR, MAX_WORK_BYTES = 32, 8 << 20
@@ -31,7 +34,8 @@ WORK_FACTOR, MAX_WORK_BYTES = 32, 8 << 20
 
 def feature(site: Site) -> Feature:
     """The route of ``/compare``."""
-    route = _Compare(site.engine, site.settings.max_tensor_bytes)
+    operation = _Comparing(site.engine, site.settings.max_tensor_bytes)
+    route = TensorRoute(Representations(operation, site.engine).handle, site.engine)
     row = Row("/compare", route, method="POST", link="compare", operation=_operation)
     return Feature(
         rows=[row],
@@ -39,11 +43,17 @@ def feature(site: Site) -> Feature:
     )
 
 
-class _Compare(TensorHandlers):
+class _Comparing(TensorOperation):
     """Of a descriptor of any dialect, only the layout of the input is used."""
 
     npy_query = ("dtype",)
+    json_query = ()
     least_cost = ON_A_THREAD
+    overlaps = False
+
+    def __init__(self, engine: Engine, max_tensor_bytes: int) -> None:
+        self._engine = engine
+        self._limit = max_tensor_bytes
 
     def needed_bytes(self, call: RoundCall) -> int:
         """The memory of a comparison; raises :class:`TensorTooLarge`, or refuses the layout."""
@@ -52,14 +62,18 @@ class _Compare(TensorHandlers):
         check_dense(layout)
         return layout.byte_length + min(WORK_FACTOR * layout.element_bytes, MAX_WORK_BYTES)
 
-    async def respond(self, plan: Plan, memory: Bytes, job: Job, received: float) -> Response:
+    async def respond(self, plan: Plan, memory: Bytes, job: Job) -> Response:
         """Compare the roundings on a tensor."""
         work = partial(_text, memory, plan.call.input, job, swapped=plan.is_swapped)
         text = await self._engine.run_slowly(work, ON_A_THREAD, job, is_timed=True)
-        return json_response([text], job, received)
+        return json_response([text], job)
+
+    def text_bytes(self, document: TensorDocument) -> int:
+        """Nothing: the differences are few."""
+        return 0
 
     def respond_to_document(
-        self, document: Document, memory: Bytes, job: Job, pause: Pause
+        self, document: TensorDocument, memory: Bytes, job: Job, pause: Pause
     ) -> list[bytes]:
         """Compare the roundings on the tensor of a document."""
         return [_text(memory, document.call.input, job, pause)]

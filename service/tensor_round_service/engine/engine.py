@@ -15,8 +15,7 @@ from tensor_round.contract.progress import Pause, no_pause
 
 from ..backends import Backend, Bytes
 from ..backends.cpu.backend import usable_cores
-from ..backends.cuda.backend import CupyBackend
-from ..backends.cuda.device import DeviceBuffer
+from ..backends.devices import DeviceBuffer, DeviceMemory
 from .job import Job
 from .memory import Memory, memory_limit
 from .overlap import Overlap, is_worthwhile
@@ -110,7 +109,7 @@ class Engine:
             raise _refusal(error) from None
 
     @property
-    def device_memory(self) -> CupyBackend:
+    def device_memory(self) -> DeviceMemory:
         """The memory of the backend's devices; :class:`BackendFailed` if there are none."""
         memory = self.backend.device_memory
         if memory is None:
@@ -157,7 +156,7 @@ class Engine:
         finally:
             if job is not None:
                 job.queue_seconds = began - queued
-                job.execute_seconds = time.perf_counter() - began
+                job.execute_seconds += time.perf_counter() - began
 
     async def run_slowly(
         self, work: Callable[[Pause], T], cost: int, job: Job, *, is_timed: bool = False
@@ -174,7 +173,7 @@ class Engine:
             result, began = await self._threads.slow(work, job.caller)
         if is_timed:
             job.queue_seconds = began - queued
-            job.execute_seconds = time.perf_counter() - began
+            job.execute_seconds += time.perf_counter() - began
         return result
 
     def submit(self, work: Callable[[], None]) -> None:

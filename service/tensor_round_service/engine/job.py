@@ -7,20 +7,12 @@ from typing import Protocol
 from tensor_round.contract.call import RoundCall
 
 from ..backends import Bytes
-from ..content.sources import ByteSource, Prefixed
 from .memory import MIN_POOLED_BYTES, Memory
 from .overlap import Overlap
 from .threads import Caller
 
-#: Bytes of a body that must be received before the rest of its memory is reserved. With the head
-#: they fit into one 64 KiB segment of the loopback interface.
-ENOUGH_BYTES = 60 << 10
 #: The phases of a request, which are measured.
 PHASES = ("receive", "queue", "execute", "send")
-
-#: A request reserves no more than this until so many bytes of its body are received: a silent
-#: client that declares a gigabyte must not hold a gigabyte of the budget.
-FIRST_BYTES = 64 << 10
 
 
 class Observer(Protocol):
@@ -45,8 +37,8 @@ class Job:
 
     #: The route's path, and the lengths of the request's and the response's body in bytes.
     traffic: tuple[str, int, int]
-    #: Start of an inference, on the clock of time.perf_counter_ns.
-    began: int
+    #: Start of receiving the request's tensor, on the clock of time.perf_counter.
+    began: float
     #: Start of sending the response, on the clock of time.perf_counter.
     sending_since: float
 
@@ -108,20 +100,3 @@ class Job:
         observer, self.observer = self.observer, None
         if observer is not None:
             observer.job_ended(self)
-
-
-async def admit(source: ByteSource, job: Job, nbytes: int) -> ByteSource:
-    """Reserve the memory of a request; most of a large one's only after its body has begun.
-
-    The returned source replaces ``source``. Raises :class:`TensorTooLarge` or
-    :class:`Overloaded`.
-    """
-    if nbytes <= FIRST_BYTES:
-        job.reserve(nbytes)
-        return source
-    # The client of a tensor without room gets a refusal before it sends much.
-    job.reserve(FIRST_BYTES, pending=nbytes - FIRST_BYTES)
-    first = memoryview(bytearray(ENOUGH_BYTES))
-    received = await source.receive_into(first)
-    job.reserve(nbytes - FIRST_BYTES)
-    return Prefixed(first[:received], source)

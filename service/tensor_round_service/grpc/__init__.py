@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from ..features import Feature, Site
 from ..gate import Gate
+from ..oip.calls import ControlCalls
+from ..oip.inference import Inference
 from . import control, health
 from .http2.connection import Successor
 from .infer import InferMethods
@@ -15,11 +17,11 @@ def feature(site: Site) -> Feature:
     """gRPC, unless the setting GRPC turns it off."""
     if not site.settings.grpc:
         return Feature()
-    infer = InferMethods(site.provided["inference"])
+    infer = InferMethods(site.provision(Inference))
     methods = {
         f"/{control.SERVICE}/ModelInfer": infer.infer,
         f"/{control.SERVICE}/ModelStreamInfer": infer.infer_stream,
-        **control.control_methods(site.provided["calls"]),
+        **control.control_methods(site.provision(ControlCalls)),
         **health.health_methods(site.readiness.check, lambda: site.lifecycle.draining),
         **reflection_methods(),
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
-from time import perf_counter_ns
+from time import perf_counter
 
 from tensor_round.contract.errors import PayloadSizeMismatch, RequestRefused
 from tensor_round.contract.progress import Pause
@@ -17,7 +17,8 @@ from tensor_round.contract.wire import native
 
 from ..content.sources import ByteSource, ClientDisconnected, Parts, Prefixed, expect_end
 from ..engine.engine import JSON_COST
-from ..engine.job import Job, admit
+from ..engine.job import Job
+from ..engine.receive import admit
 from ..failures import refusal_for
 from ..http1.response import field_name
 from ..oip import codec
@@ -113,7 +114,7 @@ class InferMethods:
         start: bytes,
     ) -> tuple[_Planned, Parts]:
         """The plan of the message that begins with ``start``, and its output."""
-        began = job.began = perf_counter_ns()
+        began = job.began = perf_counter()
         inference = self._inference
         found = None
         if not is_compressed:
@@ -144,9 +145,9 @@ class InferMethods:
         try:
             output = await inference.infer(planned.plan, tensor, job, stated)
         except Exception:  # of any class: it is counted, and raised on
-            inference.counts.failed(planned.plan.model, perf_counter_ns() - began)
+            inference.counts.failed(planned.plan.model, perf_counter() - began)
             raise
-        inference.counts.succeeded(planned.plan.model, job, perf_counter_ns() - began)
+        inference.counts.succeeded(planned.plan.model, job, perf_counter() - began)
         return planned, output
 
     def _plan_slowly(
@@ -164,11 +165,11 @@ class InferMethods:
         """The plan of a message, and the tensor in it; ``following`` as :func:`read_request`."""
         read = read_request(message, following)
         model = find(read.model_name, read.model_version or None)
-        began = perf_counter_ns()
+        began = perf_counter()
         try:
             plan = self._inference.plan(model, read.request)
         except Exception:  # of any class: it is counted, and raised on
-            self._inference.counts.failed(model, perf_counter_ns() - began)
+            self._inference.counts.failed(model, perf_counter() - began)
             raise
         nbytes = None if plan.output.region is not None else plan.call.output.byte_length
         head = response_head(plan.response_members, plan.response_output, nbytes)

@@ -52,7 +52,7 @@ def feature(site: Site) -> Feature:
             tag={"name": TAG, "description": _DESCRIPTION},
             complete=complete,
         ),
-        provides={"inference": inference, "calls": calls},
+        provides=[inference, calls],
     )
 
 

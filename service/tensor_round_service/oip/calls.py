@@ -29,6 +29,11 @@ Members = Mapping[str, Any]
 Call = Callable[[Members], Awaitable[Any]]
 M = TypeVar("M", bound=RegisteredMemory)
 
+
+class ControlCalls(dict[str, Call]):
+    """The calls by name."""
+
+
 #: The protocol's extensions that every service has.
 _EXTENSIONS = (
     "binary_tensor_data",
@@ -61,7 +66,7 @@ def control_calls(
     system: PosixSharedMemory | str,
     cuda: CudaSharedMemory | str,
     check_ready: Callable[[], Awaitable[None]],
-) -> dict[str, Call]:
+) -> ControlCalls:
     """The calls by name; the docstring of each describes it in the OpenAPI document.
 
     A kind of shared memory may be the reason why it is not offered. ``check_ready`` raises a
@@ -96,22 +101,24 @@ def control_calls(
         """Counts and durations of the inferences of each version."""
         return {"model_stats": [counts.describe(model) for model in _models(members)]}
 
-    return {
-        "ServerLive": server_live,
-        "ServerReady": server_ready,
-        "ServerMetadata": server_metadata,
-        "ModelReady": model_ready,
-        "ModelMetadata": _model_metadata,
-        "ModelConfig": _model_config,
-        "ModelStatistics": model_statistics,
-        "RepositoryIndex": _repository_index,
-        "RepositoryModelLoad": _load_model,
-        "RepositoryModelUnload": _unload_model,
-        "LogSettings": _log_settings,
-        "TraceSetting": _trace_setting,
-        **_system_calls(system),
-        **_cuda_calls(cuda),
-    }
+    return ControlCalls(
+        {
+            "ServerLive": server_live,
+            "ServerReady": server_ready,
+            "ServerMetadata": server_metadata,
+            "ModelReady": model_ready,
+            "ModelMetadata": _model_metadata,
+            "ModelConfig": _model_config,
+            "ModelStatistics": model_statistics,
+            "RepositoryIndex": _repository_index,
+            "RepositoryModelLoad": _load_model,
+            "RepositoryModelUnload": _unload_model,
+            "LogSettings": _log_settings,
+            "TraceSetting": _trace_setting,
+            **_system_calls(system),
+            **_cuda_calls(cuda),
+        }
+    )
 
 
 def _model(members: Members) -> Model:

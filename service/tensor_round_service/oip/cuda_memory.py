@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from tensor_round.contract.errors import InvalidDescriptor
 from tensor_round.contract.quoting import shown
 
-from ..backends.cuda.device import DeviceBuffer, DeviceFailed
+from ..backends.devices import DeviceBuffer, DeviceFailed
 from ..engine.engine import Engine
 from .codec import Region
 from .regions import ByteRange, RegisteredMemory, Registration, Registry

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 from functools import lru_cache, partial
-from time import perf_counter_ns
+from time import perf_counter
 
 from tensor_round.contract.errors import (
     InvalidDescriptor,
@@ -26,7 +26,8 @@ from ..codec.json_size import JSONSize, measure_json
 from ..content.codings import CODINGS, IDENTITY, encode, max_encoded_length, preferred_coding
 from ..content.sources import ByteSource, Parts, Prefixed, read_all, read_up_to
 from ..engine.engine import JSON_COST
-from ..engine.job import Job, admit
+from ..engine.job import Job
+from ..engine.receive import admit
 from ..http1.head import RequestHead
 from ..http1.request import Request
 from ..http1.response import Response, field_name, of_type
@@ -59,7 +60,8 @@ def inference_rows(inference: Inference, listed_origins: Set[bytes] = frozenset(
     models = {f"/v2/models/{m.name}/versions/{m.version}/infer": m for m in MODELS}
     models |= {f"/v2/models/{m.name}/infer": find(m.name) for m in MODELS}
     for path, model in models.items():
-        yield Row(path, _InferRoute(inference, listed_origins, model), method="POST")
+        handler = _InferHandler(inference, listed_origins, model)
+        yield Row(path, TensorRoute(handler.infer, inference.engine), method="POST")
 
     async def unknown_model(name: str, model_version: str | None = None) -> None:
         """Refuse with the name of the unknown model or version."""
@@ -72,18 +74,17 @@ def inference_rows(inference: Inference, listed_origins: Set[bytes] = frozenset(
     yield unknown("/v2/models/{name}/versions/{model_version}/infer", operation=of_version)
 
 
-class _InferRoute(TensorRoute):
+class _InferHandler:
     """Inference by one version of a model."""
 
     def __init__(self, inference: Inference, listed_origins: Set[bytes], model: Model) -> None:
-        super().__init__(inference.engine, lambda _content_type, _has_descriptor: self.infer)
         self.inference, self.listed_origins, self.model = inference, listed_origins, model
         # Refusals are not cached.
         self._cached_plan = lru_cache(_CACHED_PLANS)(self._make_plan)
 
     async def infer(self, request: Request, job: Job) -> Response:
         """Infer, and count it in the statistics."""
-        began = job.began = perf_counter_ns()
+        began = job.began = perf_counter()
         counts = self.inference.counts
         try:
             plan, source, stated = await self._plan(request, job)
@@ -92,9 +93,9 @@ class _InferRoute(TensorRoute):
             if _ACCEPT_ENCODING in request.head.values:
                 await self._encode(request.head, response, job)
         except Exception:
-            counts.failed(self.model, perf_counter_ns() - began)
+            counts.failed(self.model, perf_counter() - began)
             raise
-        counts.succeeded(self.model, job, perf_counter_ns() - began)
+        counts.succeeded(self.model, job, perf_counter() - began)
         return response
 
     async def _plan(

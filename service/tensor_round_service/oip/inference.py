@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from time import perf_counter_ns
+from time import perf_counter
 
 from tensor_round.contract.errors import NotOffered, PayloadSizeMismatch
 
@@ -12,6 +12,7 @@ from ..backends import Bytes
 from ..content.sources import ByteSource, Parts, expect_end
 from ..engine.engine import Engine
 from ..engine.job import Job
+from ..engine.receive import receive
 from . import codec
 from .executor import InferenceExecutor
 from .models import Model
@@ -52,48 +53,43 @@ class Inference:
         """
         job.labels, job.call = plan.labels, plan.call
         received = await self._receive(plan, source, job, stated)
-        received_at = perf_counter_ns()
         nbytes = self.executor.payload_bytes(plan)
         execute = partial(self.executor.run, plan, received, job)
         cost = nbytes - plan.call.nbytes + plan.cost
         if plan.has_json_data:
-            output = await self.engine.run_slowly(execute, cost, job, is_timed=True)
-        else:
-            output = await self.engine.run(execute, nbytes, cost, job)
-        overlap = 0.0 if job.overlap is None else job.overlap.seconds
-        job.receive_seconds = (received_at - job.began) / 1e9 - overlap
-        job.execute_seconds += overlap
-        return output
+            return await self.engine.run_slowly(execute, cost, job, is_timed=True)
+        return await self.engine.run(execute, nbytes, cost, job)
 
     async def _receive(
         self, plan: InferencePlan, source: ByteSource, job: Job, stated: int | None
     ) -> Bytes | None:
-        """Reserve the memory of the plan, and receive the tensor if it follows the header."""
+        """Receive the tensor if it follows the header; else reserve the memory of the plan."""
         needed = self.executor.buffer_bytes(plan) + plan.text_bytes
         if not isinstance(plan.source, codec.Binary):
             job.reserve(needed)
             await expect_end(source, 0)
+            job.receive_seconds = perf_counter() - job.began
             return None
-        nbytes = plan.source.byte_size
+        lengths = (plan.source.byte_size,)
         if stated is not None:
-            if stated != nbytes:
-                raise _wrong_size(stated, nbytes)
-            needed -= nbytes
-        if needed:
-            job.reserve(needed)
-        memory = job.allocate(nbytes)
-        # A tensor for a shared memory region is rounded while it is copied there.
-        has_region = plan.output.region is not None
-        progress = None if has_region else self.engine.overlap(plan.call, memory, job)
-        got = await source.receive_into(memory.data, progress)
-        if not source.is_at_end:
-            await expect_end(source, nbytes)
-        if got != nbytes:
-            raise _wrong_size(got, nbytes)
-        return memory
+            if stated not in lengths:
+                raise _wrong_size(stated, lengths)
+            needed -= stated
+        return await receive(
+            plan.call,
+            source,
+            job,
+            self.engine,
+            needed,
+            lengths=lengths,
+            # A tensor for a shared memory region is rounded while it is copied there.
+            overlaps=plan.output.region is None,
+            refusal=_wrong_size,
+        )
 
 
-def _wrong_size(got: int, nbytes: int) -> PayloadSizeMismatch:
+def _wrong_size(got: int, lengths: tuple[int, ...]) -> PayloadSizeMismatch:
+    (nbytes,) = lengths
     return PayloadSizeMismatch(
         f"the binary data must have {nbytes} bytes, as its shape and datatype say, got {got}"
     )

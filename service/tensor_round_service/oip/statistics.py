@@ -32,11 +32,12 @@ class Statistics:
         self._counters = Counters(folder, "statistics")
         self._rows = {model: self._counters.row(_key(model), _ROW) for model in MODELS}
 
-    def succeeded(self, model: Model, job: Job, duration: int) -> None:
-        """Count an inference; ``duration`` is nanoseconds, its stages are those of its job.
+    def succeeded(self, model: Model, job: Job, seconds: float) -> None:
+        """Count an inference that took so many seconds; its stages are those of its job.
 
         What is left of the duration is the time of the output.
         """
+        duration = int(seconds * 1e9)
         queue, input = int(job.queue_seconds * 1e9), int(job.receive_seconds * 1e9)
         infer = int(job.execute_seconds * 1e9)
         row = self._rows[model]
@@ -53,11 +54,11 @@ class Statistics:
         row[11] += 1
         row[12] += duration - queue - input - infer
 
-    def failed(self, model: Model, duration: int) -> None:
-        """Count a failed inference; ``duration`` is nanoseconds."""
+    def failed(self, model: Model, seconds: float) -> None:
+        """Count an inference that failed after so many seconds."""
         row = self._rows[model]
         row[3] += 1
-        row[4] += duration
+        row[4] += int(seconds * 1e9)
 
     def describe(self, model: Model) -> ModelStatistics:
         """The statistics of a model, summed over all workers."""

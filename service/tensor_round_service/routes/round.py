@@ -11,35 +11,40 @@ from tensor_round.contract.call import RoundCall
 from tensor_round.contract.progress import Pause
 
 from ..backends import Bytes
-from ..content.sources import Progress
 from ..engine.engine import Engine
 from ..engine.job import Job
 from ..http1.response import Response
 from ..openapi.tensors import round_operation
+from .json_document import TensorDocument
+from .operation import Plan, TensorOperation, response
+from .representations import Representations
 from .table import Row
-from .tensors import Document, Plan, TensorHandlers, response
+from .tensor_route import TensorRoute
 
 
 def round_row(engine: Engine, max_tensor_bytes: int) -> Row:
     """The route of ``/round``."""
-    route = _Round(engine, max_tensor_bytes)
+    operation = _Rounding(engine, max_tensor_bytes)
+    route = TensorRoute(Representations(operation, engine).handle, engine)
     return Row("/round", route, method="POST", link="round", operation=round_operation)
 
 
-class _Round(TensorHandlers):
+class _Rounding(TensorOperation):
     npy_query = ("operator", "rounding", "dtype")
     json_query = ("operator",)
+    least_cost = 0
+    overlaps = True
+
+    def __init__(self, engine: Engine, max_tensor_bytes: int) -> None:
+        self._engine = engine
+        self._limit = max_tensor_bytes
 
     def needed_bytes(self, call: RoundCall) -> int:
         """The memory of a call; raises :class:`TensorTooLarge`."""
         call.check_sizes(self._limit)
         return call.nbytes
 
-    def overlap(self, plan: Plan, memory: Bytes, job: Job) -> Progress | None:
-        """Round a large tensor while it is being received."""
-        return None if plan.is_swapped else self._engine.overlap(plan.call, memory, job)
-
-    async def respond(self, plan: Plan, memory: Bytes, job: Job, received: float) -> Response:
+    async def respond(self, plan: Plan, memory: Bytes, job: Job) -> Response:
         """Round a tensor; the response has the representation of the request."""
         call = plan.call
         job.labels, job.call = plan.labels, call
@@ -48,14 +53,14 @@ class _Round(TensorHandlers):
             work = partial(_round_swapped, self._engine, call, memory, job)
         target = await self._engine.run(work, call.nbytes, plan.cost, job)
         parts: list[bytes | memoryview] = [plan.header] if plan.header else []
-        return response(plan.fixed, [*parts, target.data], job, received)
+        return response(plan.fixed, [*parts, target.data], job)
 
-    def text_bytes(self, document: Document) -> int:
+    def text_bytes(self, document: TensorDocument) -> int:
         """The memory for the numbers of the result as JSON."""
         return document.response_bytes()
 
     def respond_to_document(
-        self, document: Document, memory: Bytes, job: Job, pause: Pause
+        self, document: TensorDocument, memory: Bytes, job: Job, pause: Pause
     ) -> list[bytes]:
         """Round the tensor of a document."""
         job.labels = document.dialect, document.call.input.dtype.name

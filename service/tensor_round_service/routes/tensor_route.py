@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from functools import lru_cache, partial
+from functools import partial
 
 from tensor_round.contract.wire import native
 
@@ -18,37 +18,32 @@ from ..http1.request import Request
 from ..http1.response import Response, field_name
 
 DESCRIPTOR = field_name(native.OPERATOR_DESCRIPTOR)
-_CONTENT_TYPE = field_name(native.CONTENT_TYPE)
 _CONTENT_ENCODING = field_name(native.CONTENT_ENCODING)
 _CONTENT_DIGEST = field_name(native.CONTENT_DIGEST)
 _WANT_CONTENT_DIGEST = field_name(native.WANT_CONTENT_DIGEST)
 #: The content of a request without these fields is its body.
 CODED = frozenset({_CONTENT_DIGEST, _CONTENT_ENCODING})
 
-_CACHED_HANDLERS = 64
-
 #: Reads a request and returns the response; raises refusals.
 Handler = Callable[[Request, Job], Awaitable[Response]]
 
 
 class TensorRoute:
-    """A route. ``select_handler`` selects a handler by Content-Type and by having a descriptor."""
+    """A route: a handler, the jobs of its requests, and the digests of its responses."""
 
-    def __init__(self, engine: Engine, select_handler: Callable[[bytes, bool], Handler]) -> None:
+    def __init__(self, handler: Handler, engine: Engine) -> None:
+        self._handler = handler
         self._engine = engine
-        self._select_handler = lru_cache(_CACHED_HANDLERS)(select_handler)
-        #: Its path, and the observer of its jobs; the application sets both.
-        self.path = ""
-        self.observer: Observer | None = None
 
-    async def __call__(self, request: Request) -> Response:
-        """Return the response to a request; it owns the job's memory until it is sent."""
-        values = request.head.values
-        handler = self._select_handler(values.get(_CONTENT_TYPE, b""), DESCRIPTOR in values)
+    async def __call__(self, request: Request, observer: Observer | None) -> Response:
+        """Return the response to a request; it owns the job's memory until it is sent.
+
+        ``observer`` observes the job's end.
+        """
         job = Job(self._engine.memory, request)
         try:
-            response = await handler(request, job)
-            if _WANT_CONTENT_DIGEST in values:
+            response = await self._handler(request, job)
+            if _WANT_CONTENT_DIGEST in request.head.values:
                 await self._state_digest(request.head, response, job)
         except asyncio.CancelledError:
             # The server stops. A thread may still use the buffers, so they are not pooled.
@@ -58,8 +53,8 @@ class TensorRoute:
             job.end(reusable=True)
             raise
         response.owner = job
-        job.observer = self.observer
-        job.traffic = self.path, request.received, sum(map(len, response.parts))
+        job.observer = observer
+        job.traffic = request.head.path, request.received, sum(map(len, response.parts))
         job.sending_since = time.perf_counter()
         return response
 

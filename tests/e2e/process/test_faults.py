@@ -22,6 +22,7 @@ from support.http.native_form import ieee754, npy, post
 from support.services.hosted import HostedService
 from support.services.server import Reply, Service
 from tensor_round_service.backends.cpu import backend
+from tensor_round_service.engine import receive
 from tensor_round_service.engine.job import Job
 from tensor_round_service.engine.memory import Memory
 from tensor_round_service.http1 import connection
@@ -29,8 +30,8 @@ from tensor_round_service.http1.receiving import BodyReceiver, ReceivedRequest
 from tensor_round_service.http1.response import Response
 from tensor_round_service.oip import codec
 from tensor_round_service.oip.plan import InferencePlan
-from tensor_round_service.routes import tensor_route, tensors
-from tensor_round_service.routes.tensors import Document
+from tensor_round_service.routes import json_document, tensor_route
+from tensor_round_service.routes.json_document import TensorDocument
 
 #: A failure for ever.
 ALWAYS = -1
@@ -58,23 +59,23 @@ STAGES: dict[str, list[Point]] = {
         Point(ReceivedRequest, "receive_into"),
         Point(ReceivedRequest, "receive_into", "after"),
         Point(BodyReceiver, "fill", "after"),
-        Point(tensors, "read_all", "after"),
+        Point(json_document, "read_all", "after"),
     ],
     "admit": [
         Point(Job, "reserve"),
         Point(Job, "reserve", "after"),
-        Point(tensors, "admit", "after"),
+        Point(receive, "admit", "after"),
     ],
     "allocate": [Point(Memory, "allocate"), Point(Memory, "allocate", "after")],
     "copy_in": [Point(backend.NumpyBackend, "round"), Point(backend, "copy_strided", "after")],
     "launch": [
-        Point(backend.NumpyBackend, "_round_run"),
-        Point(backend.NumpyBackend, "_round_run", "after"),
+        Point(backend, "rounder"),
+        Point(backend, "rounder", "after"),
     ],
     "copy_out": [Point(backend.NumpyBackend, "round", "after")],
     "encode": [
         Point(tensor_route, "sha256", "after"),
-        Point(Document, "response", "after"),
+        Point(TensorDocument, "response", "after"),
         Point(InferencePlan, "header_with_data"),
         Point(codec, "write_response", "after"),
     ],

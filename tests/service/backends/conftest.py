@@ -13,7 +13,7 @@ from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends import Backend
 from tensor_round_service.backends.cpu.backend import Kernels, NumpyBackend, Rounder
 from tensor_round_service.backends.cuda.backend import CupyBackend
-from tensor_round_service.backends.cuda.device import DeviceMissing
+from tensor_round_service.backends.devices import DeviceMissing
 from tensor_round_service.backends.select import compiled_kernels, open_cupy
 
 #: Every backend that this machine can run.

@@ -25,7 +25,7 @@ from tensor_round.contract.progress import Pause
 from tensor_round.contract.wire import strictjson
 from tensor_round_service.codec import nesting
 from tensor_round_service.oip import codec
-from tensor_round_service.routes.tensors import Document
+from tensor_round_service.routes.json_document import TensorDocument
 
 LOC = ("data",)
 SHAPES = [(), (1,), (3,), (1, 1), (2, 3), (3, 1, 2), (2, 2, 2, 2), (0,), (2, 0), (3, 0, 2)]
@@ -289,7 +289,7 @@ def test_a_document(shape: list[int], data: bytes) -> None:
     document = b'{"descriptor":%s,"data":%s}' % (ieee754("int8", shape).encode(), data)
 
     def work() -> None:
-        read = Document.read(document, None, pause)
+        read = TensorDocument.read(document, None, pause)
         with nesting.freed(read.data):
             read.payload(pause)
 
@@ -297,7 +297,7 @@ def test_a_document(shape: list[int], data: bytes) -> None:
 
 
 def test_a_document_that_is_none() -> None:
-    assert most_freed(lambda: Document.read(FLAT, None, pause)) < MOST
+    assert most_freed(lambda: TensorDocument.read(FLAT, None, pause)) < MOST
 
 
 @pytest.mark.parametrize(

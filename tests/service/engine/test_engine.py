@@ -24,7 +24,7 @@ from tensor_round.contract.progress import Pause
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends import Bytes
 from tensor_round_service.backends.cpu.backend import NumpyBackend
-from tensor_round_service.backends.cuda.device import DeviceBuffer
+from tensor_round_service.backends.devices import DeviceBuffer
 from tensor_round_service.engine import Engine
 from tensor_round_service.engine import engine as module
 from tensor_round_service.engine.engine import rounding_cost

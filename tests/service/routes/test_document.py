@@ -16,7 +16,7 @@ from tensor_round.contract.errors import InvalidDescriptor, MalformedJSON, Tenso
 from tensor_round.contract.wire import strictjson
 from tensor_round_service.codec import nesting
 from tensor_round_service.codec.json_size import measure_json
-from tensor_round_service.routes.tensors import Document
+from tensor_round_service.routes.json_document import TensorDocument
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -31,7 +31,7 @@ def listed(item: str, count: int) -> str:
 
 def answered(text: bytes) -> tuple[bytes, int]:
     """The answer, and the memory that is reserved for it after the request is parsed."""
-    read = Document.read(text)
+    read = TensorDocument.read(text)
     payload = read.payload()
     reserved = read.response_bytes()
     parts = read.response(
@@ -63,9 +63,9 @@ def test_a_document_and_its_answer_take_no_more_than_the_census_says(name: str) 
 def test_an_answer_of_too_many_arrays_is_refused_before_any_work() -> None:
     """In the request, all numbers are one flat array."""
     most = nesting.MAX_CONTAINERS // 31
-    read = Document.read(document(listed("0", most), [most] + [1] * 31, "int8"))
+    read = TensorDocument.read(document(listed("0", most), [most] + [1] * 31, "int8"))
     assert read.response_bytes() < 16 * MIB
-    read = Document.read(document(listed("0", most + 1), [most + 1] + [1] * 31, "int8"))
+    read = TensorDocument.read(document(listed("0", most + 1), [most + 1] + [1] * 31, "int8"))
     with pytest.raises(InvalidDescriptor, match="arrays, at most 1048576"):
         read.response_bytes()
 
@@ -75,9 +75,9 @@ def test_as_many_arrays_as_there_may_be_are_read() -> None:
     shape_and_data = 2
     count = nesting.MAX_CONTAINERS - around - shape_and_data
     text = document(listed("[1]", count), [count, 1], "int8")
-    assert Document.read(text).payload() == bytes([1]) * count
+    assert TensorDocument.read(text).payload() == bytes([1]) * count
     with pytest.raises(MalformedJSON, match="one flat array"):
-        Document.read(document(listed("[1]", count + 1), [count + 1, 1], "int8"))
+        TensorDocument.read(document(listed("[1]", count + 1), [count + 1, 1], "int8"))
 
 
 def fields() -> bytes:
@@ -99,7 +99,7 @@ def test_oversized_document_is_refused_before_it_is_parsed(name: str) -> None:
 
     def refused() -> None:
         with pytest.raises(MalformedJSON):
-            Document.read(text)
+            TensorDocument.read(text)
 
     assert peak(refused) < 5 * MIB
 
@@ -110,7 +110,7 @@ def test_a_descriptor_of_very_many_sizes_is_not_read_through() -> None:
     sys.setprofile(lambda frame, event, _: calls.update([frame.f_code.co_name] * (event == "call")))
     try:
         with pytest.raises(InvalidDescriptor, match="at most") as caught:
-            Document.read(document("0", sizes))
+            TensorDocument.read(document("0", sizes))
     finally:
         sys.setprofile(None)
     assert len(caught.value.faults) == 1
@@ -121,7 +121,7 @@ def test_a_descriptor_of_very_many_sizes_is_not_read_through() -> None:
 def test_layout_in_json_is_refused_and_names_octet_stream() -> None:
     stated = ieee754("float32", [2], strides=[1]).encode()
     with pytest.raises(InvalidDescriptor, match=r"strides: .* is for application/octet-stream"):
-        Document.read(b'{"descriptor":%s,"data":[1,2]}' % stated)
+        TensorDocument.read(b'{"descriptor":%s,"data":[1,2]}' % stated)
 
 
 @pytest.mark.parametrize(
@@ -137,16 +137,16 @@ def test_layout_in_json_is_refused_and_names_octet_stream() -> None:
 )
 def test_the_short_form_has_the_shape_of_its_data(data: str, shape: list[int]) -> None:
     text = f'{{"operator": "ties_to_away", "dtype": "float32", "data": {data}}}'.encode()
-    read = Document.read(text)
+    read = TensorDocument.read(text)
     assert list(read.call.input.shape) == shape
     assert read.call.rounding == "ties_to_away"
     in_query = f'{{"dtype": "float32", "data": {data}}}'.encode()
-    assert Document.read(in_query, "ties_to_away").call == read.call
+    assert TensorDocument.read(in_query, "ties_to_away").call == read.call
 
 
 def test_the_short_form_may_state_the_shape_of_flat_numbers() -> None:
     text = b'{"operator": "onnx", "dtype": "float16", "shape": [2, 2], "data": [1.5, 2, 3, 4]}'
-    assert Document.read(text).call.input.shape == (2, 2)
+    assert TensorDocument.read(text).call.input.shape == (2, 2)
 
 
 #: One dimension too many.
@@ -165,11 +165,11 @@ DEEP = b'{"operator": "onnx", "dtype": "float32", "data": %s}' % (b"[" * 33 + b"
 )
 def test_faults_of_the_short_form(text: bytes, operator: str | None, loc: tuple[str]) -> None:
     with pytest.raises(InvalidDescriptor) as caught:
-        Document.read(text, operator)
+        TensorDocument.read(text, operator)
     assert caught.value.faults[0].loc == loc
 
 
 def test_rows_of_unequal_length_have_no_shape() -> None:
     text = b'{"operator": "onnx", "dtype": "float32", "data": [[1, 2], [3]]}'
     with pytest.raises(TensorRoundError, match="data"):
-        Document.read(text).payload()
+        TensorDocument.read(text).payload()

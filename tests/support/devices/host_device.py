@@ -23,13 +23,13 @@ from support.devices import host_kernels
 from tensor_round.contract.dtypes import DType
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends import Bytes
-from tensor_round_service.backends.cuda.device import DeviceBuffer, DeviceFailed, OutOfDeviceMemory
 from tensor_round_service.backends.cuda.kernels import (
     CARRIER_BYTES,
     ROUND_KERNELS,
     STRIDED_COPY_KERNELS,
     run_size,
 )
+from tensor_round_service.backends.devices import DeviceBuffer, DeviceFailed, OutOfDeviceMemory
 
 RUBBISH = 0xAB
 

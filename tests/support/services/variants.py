@@ -13,7 +13,8 @@ from pathlib import Path
 from support.devices.host_device import HostDevice, no_fault
 from support.services.server import Service
 from tensor_round_service import app
-from tensor_round_service.backends.cuda.device import Device, DeviceFailed, OutOfDeviceMemory
+from tensor_round_service.backends.cuda.device import Device
+from tensor_round_service.backends.devices import DeviceFailed, OutOfDeviceMemory
 from tensor_round_service.backends.select import select_backend
 from tensor_round_service.process import serve, workers
 

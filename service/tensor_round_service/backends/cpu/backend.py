@@ -152,18 +152,19 @@ class NumpyBackend:
         operands = run if source is target else source[:length]
         if dtype.is_float:
             found = self._kernels.get(dtype, call.rounding) if self._kernels else None
-            self._round_run(found or rounder(dtype, call.rounding), operands, run)
+            by = found or rounder(dtype, call.rounding)
+            if run.size < by.split_bytes or self._threads == 1:
+                by.round(operands, run)
+            else:
+                self._round_on_all_cores(by, operands, run)
         elif source is not target:
             run[:] = operands
         if length < target.size:
             target[length:] = 0
         return self.name
 
-    def _round_run(self, rounder: Rounder, source: Bytes, target: Bytes) -> None:
-        """Round a run of whole elements, on all cores if it is long."""
-        if target.size < rounder.split_bytes or self._threads == 1:
-            rounder.round(source, target)
-            return
+    def _round_on_all_cores(self, rounder: Rounder, source: Bytes, target: Bytes) -> None:
+        """Round a long run of whole elements."""
         # A multiple of the page size, so that no element is divided.
         step = -(-target.size // self._threads // PAGE) * PAGE
         (own_source, own_target), *others = _parts(source, target, step)

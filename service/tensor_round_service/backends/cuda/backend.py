@@ -20,8 +20,9 @@ from tensor_round.contract.rounding import Rounding
 
 from .. import DEVICE_EVENTS, Bytes, Round
 from ..cpu.backend import NumpyBackend
+from ..devices import DeviceBuffer, DeviceFailed, OutOfDeviceMemory
 from ..proof import DeviceRound, prove
-from .device import Device, DeviceBuffer, DeviceFailed, OutOfDeviceMemory, Stream
+from .device import Device, Stream
 from .memory import PinnedMemory
 from .pipeline import Pipeline, SourceCorrupted, round_resident
 

@@ -17,7 +17,7 @@ from tensor_round.contract.dtypes import DType
 from tensor_round.contract.rounding import Rounding
 
 from .. import Bytes
-from .device import DeviceBuffer, DeviceFailed, DeviceMissing, OutOfDeviceMemory
+from ..devices import DeviceBuffer, DeviceFailed, DeviceMissing, OutOfDeviceMemory
 from .kernels import ROUND_KERNELS, STRIDED_COPY_KERNELS, KernelSource, run_size
 
 #: Default memory limit, as a fraction of the device's memory.

@@ -7,40 +7,13 @@ kernels. The rest of this package does not depend on the implementation.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Protocol
 
 from tensor_round.contract.dtypes import DType
 from tensor_round.contract.rounding import Rounding
 
 from .. import Bytes
-
-
-class DeviceMissing(Exception):
-    """No device is usable; the message says what is missing."""
-
-
-class OutOfDeviceMemory(MemoryError):
-    """The device is out of memory, but works."""
-
-
-class DeviceFailed(RuntimeError):
-    """An operation on the device failed; the memory that it wrote to is undefined."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceBuffer:
-    """A run of bytes in a device's memory, valid as long as its owner is referenced."""
-
-    address: int
-    nbytes: int
-    owner: object
-
-    def part(self, start: int, stop: int) -> DeviceBuffer:
-        """The bytes from ``start`` to ``stop``."""
-        if not 0 <= start <= stop <= self.nbytes:
-            raise ValueError(f"{start} to {stop} is not within {self.nbytes} bytes")
-        return DeviceBuffer(self.address + start, stop - start, self.owner)
+from ..devices import DeviceBuffer
 
 
 class Stream(AbstractContextManager["Stream"], Protocol):

@@ -19,7 +19,8 @@ import numpy as np
 from tensor_round.contract.call import RoundCall
 
 from .. import Bytes
-from .device import Device, DeviceBuffer, DeviceFailed, OutOfDeviceMemory, Stream
+from ..devices import DeviceBuffer, DeviceFailed, OutOfDeviceMemory
+from .device import Device, Stream
 from .kernels import CARRIER_BYTES
 
 #: Slots of a device. Three would be enough if threads were never delayed.

@@ -23,8 +23,8 @@ from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends import Bytes
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.backends.cuda.backend import CupyBackend, OffloadPolicy
-from tensor_round_service.backends.cuda.device import DeviceFailed, OutOfDeviceMemory
 from tensor_round_service.backends.cuda.pipeline import SourceCorrupted
+from tensor_round_service.backends.devices import DeviceFailed, OutOfDeviceMemory
 from tensor_round_service.engine import digests
 from tensor_round_service.engine.engine import Engine
 from tensor_round_service.engine.job import Job

@@ -18,7 +18,6 @@ from tensor_round.contract.layout import Layout
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends import Bytes
 from tensor_round_service.backends.cuda import pipeline as pipelines
-from tensor_round_service.backends.cuda.device import DeviceBuffer
 from tensor_round_service.backends.cuda.pipeline import (
     MIN_PIECE_BYTES,
     PIECE_BYTES,
@@ -28,6 +27,7 @@ from tensor_round_service.backends.cuda.pipeline import (
     dims,
     round_resident,
 )
+from tensor_round_service.backends.devices import DeviceBuffer
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason=NO_COMPILER)
 

@@ -18,13 +18,9 @@ from tensor_round.contract.dtypes import BY_NAME, DTYPES
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.backends.cuda.backend import SIZES, CupyBackend
-from tensor_round_service.backends.cuda.device import (
-    Device,
-    DeviceFailed,
-    DeviceMissing,
-    OutOfDeviceMemory,
-)
+from tensor_round_service.backends.cuda.device import Device
 from tensor_round_service.backends.cuda.kernels import ROUND_KERNELS, STRIDED_COPY_KERNELS
+from tensor_round_service.backends.devices import DeviceFailed, DeviceMissing, OutOfDeviceMemory
 from tensor_round_service.backends.select import (
     BackendUnavailable,
     DeviceOptions,

@@ -1,0 +1,81 @@
+"""The receive step of every request with a tensor: memory, body, and rounding meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+
+from tensor_round.contract.call import RoundCall, wrong_size
+from tensor_round.contract.errors import PayloadSizeMismatch
+
+from ..backends import Bytes
+from ..content.sources import ByteSource, Prefixed, expect_end
+from .engine import Engine
+from .job import Job
+from .overlap import MIN_BYTES
+
+#: Bytes of a body that must be received before the rest of its memory is reserved. With the head
+#: they fit into one 64 KiB segment of the loopback interface.
+ENOUGH_BYTES = 60 << 10
+#: A request reserves no more than this until so many bytes of its body are received: a silent
+#: client that declares a gigabyte must not hold a gigabyte of the budget.
+FIRST_BYTES = 64 << 10
+
+
+async def receive(
+    call: RoundCall,
+    source: ByteSource,
+    job: Job,
+    engine: Engine,
+    needed_bytes: int,
+    *,
+    lengths: tuple[int, ...],
+    overlaps: bool = True,
+    refusal: Callable[[int, tuple[int, ...]], PayloadSizeMismatch] = wrong_size,
+) -> Bytes:
+    """Reserve memory, receive a call's tensor into it, and store the time that took in the job.
+
+    ``needed_bytes`` are still to be reserved. ``lengths`` are those that the payload may have; what
+    a shorter one leaves of the tensor's memory is zero. With ``overlaps`` a large tensor is rounded
+    in place while it arrives. ``job.began`` must be set.
+
+    Raises ``refusal`` of a wrong length, and what source and budget raise.
+    """
+    if needed_bytes > FIRST_BYTES:
+        source = await admit(source, job, needed_bytes)
+    elif needed_bytes:
+        job.reserve(needed_bytes)
+    nbytes = call.input.byte_length
+    memory = job.allocate(nbytes)
+    progress = None
+    if overlaps and call.nbytes >= MIN_BYTES:
+        progress = engine.overlap(call, memory, job)
+    got = await source.receive_into(memory.data, progress)
+    if not source.is_at_end:
+        await expect_end(source, nbytes)
+    if got != nbytes:
+        if got not in lengths:
+            raise refusal(got, lengths)
+        memory[got:] = 0
+    job.receive_seconds = perf_counter() - job.began
+    if job.overlap is not None:
+        job.execute_seconds = job.overlap.seconds
+        job.receive_seconds -= job.execute_seconds
+    return memory
+
+
+async def admit(source: ByteSource, job: Job, nbytes: int) -> ByteSource:
+    """Reserve the memory of a request; most of a large one's only after its body has begun.
+
+    The returned source replaces ``source``. Raises :class:`TensorTooLarge` or
+    :class:`Overloaded`.
+    """
+    if nbytes <= FIRST_BYTES:
+        job.reserve(nbytes)
+        return source
+    # The client of a tensor without room gets a refusal before it sends much.
+    job.reserve(FIRST_BYTES, pending=nbytes - FIRST_BYTES)
+    first = memoryview(bytearray(ENOUGH_BYTES))
+    received = await source.receive_into(first)
+    job.reserve(nbytes - FIRST_BYTES)
+    return Prefixed(first[:received], source)

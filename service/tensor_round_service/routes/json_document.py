@@ -1,0 +1,191 @@
+"""A tensor as numbers in JSON, with its descriptor or in the short form."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from tensor_round.contract.call import RoundCall
+from tensor_round.contract.errors import (
+    Fault,
+    InvalidDescriptor,
+    MalformedJSON,
+    MissingDescriptor,
+    RequestRefused,
+)
+from tensor_round.contract.layout import Layout
+from tensor_round.contract.operators import registry
+from tensor_round.contract.progress import Pause, no_pause
+from tensor_round.contract.quoting import not_accepted
+from tensor_round.contract.wire import native, strictjson
+
+from ..codec import jsontensor, nesting
+from ..codec.json_size import JSONSize, loads_exact, measure_json
+from ..content.sources import read_all
+from ..engine.engine import JSON_COST, Engine
+from ..engine.job import Job
+from ..http1.request import Request
+from ..http1.response import Response
+from .operation import TensorOperation, json_response
+from .query import parameters
+from .tensor_route import content_of
+
+_LIMITS = strictjson.Limits(native.MAX_JSON_DEPTH, nesting.MAX_CONTAINERS, native.MAX_JSON_MEMBERS)
+_MEMBERS = ("descriptor", "data")
+#: The members of the short form; the shape may be that of the data.
+_SHORT_MEMBERS = ("operator", "dtype", "shape", "data")
+#: Maximum number of unknown fields in a refusal.
+_LISTED_FAULTS = 32
+#: Fields of all dialects that describe memory layouts, which numbers in JSON do not have.
+_LAYOUT_FIELDS = frozenset({"strides", "byte_length", "Strides", "TotalTensorSizeInBytes"})
+
+
+class JSONHandler:
+    """Handles requests whose body is a JSON document; a thread works on long ones."""
+
+    def __init__(self, operation: TensorOperation, engine: Engine) -> None:
+        self._operation = operation
+        self._engine = engine
+
+    async def handle(self, request: Request, job: Job) -> Response:
+        """Receive the document, and work on its tensor."""
+        query = parameters(request.head, *self._operation.json_query)
+        began = time.perf_counter()
+        source, length = content_of(request, job, self._engine)
+        content = bytes(await read_all(source, native.MAX_JSON_LENGTH, job.reserve, length or 0))
+        job.receive_seconds = time.perf_counter() - began
+        work = partial(self._work, content, query.get("operator"), job)
+        cost = max(len(content) * JSON_COST, self._operation.least_cost)
+        parts = await self._engine.run_slowly(work, cost, job, is_timed=True)
+        return json_response(parts, job)
+
+    def _work(self, text: bytes, operator: str | None, job: Job, pause: Pause) -> list[bytes]:
+        size = measure_json(text, pause)
+        job.reserve(size.nbytes)
+        document = TensorDocument.read(text, operator, pause, size)
+        # The parsed numbers are freed before the response is written: they take more memory.
+        with nesting.freed(document.data):
+            text_bytes = max(0, self._operation.text_bytes(document) - size.nbytes)
+            job.reserve(self._operation.needed_bytes(document.call) + text_bytes)
+            memory = job.allocate(document.call.input.byte_length)
+            memory.data[:] = document.payload(pause)
+        return self._operation.respond_to_document(document, memory, job, pause)
+
+
+@dataclass(slots=True)
+class TensorDocument:
+    """A JSON request: the call on the packed tensor, and its numbers as parsed JSON."""
+
+    dialect: str
+    #: On the packed tensor.
+    call: RoundCall
+    data: Any
+
+    @classmethod
+    def read(
+        cls,
+        text: bytes,
+        operator: str | None = None,
+        pause: Pause = no_pause,
+        size: JSONSize | None = None,
+    ) -> TensorDocument:
+        """Parse and check a request; ``operator`` is the one that its query names, if any.
+
+        A document without ``descriptor`` is in the short form: a descriptor's, and data.
+
+        Raises :class:`MalformedJSON`, :class:`MissingDescriptor` or :class:`InvalidDescriptor`.
+        """
+        document = loads_exact(text, _LIMITS, size, pause)
+        try:
+            return cls._resolved(document, operator)
+        except RequestRefused:
+            with nesting.freed(document):
+                raise
+
+    @classmethod
+    def _resolved(cls, document: Any, operator: str | None) -> TensorDocument:
+        if not isinstance(document, dict):
+            raise MalformedJSON("the JSON must be an object with descriptor and data")
+        is_short = operator is not None or "descriptor" not in document
+        members = _SHORT_MEMBERS if is_short else _MEMBERS
+        if is_short and operator is None and "operator" not in document:
+            raise MissingDescriptor(
+                "the JSON has neither descriptor nor operator; write "
+                '{"operator": "onnx", "dtype": "float32", "data": [0.5]}'
+            )
+        faults = [
+            Fault((name[:40],), not_accepted(name, members, wrong="unknown field"))
+            for name in islice((n for n in document if n not in members), _LISTED_FAULTS)
+        ]
+        if "data" not in document:
+            faults.append(Fault(("data",), "is required"))
+        if operator is not None and "operator" in document:
+            faults.append(Fault(("operator",), "is in the query too"))
+        if faults:
+            raise InvalidDescriptor.of(faults)
+        if is_short:
+            given = {name: document[name] for name in document if name != "data"}
+            if operator is not None:
+                given["operator"] = operator
+            given.setdefault("shape", _shape_of(document["data"]))
+        else:
+            given = document["descriptor"]
+        registry.refuse_oversized(given)
+        descriptor = strictjson.plain(given)
+        described_by = registry.validate(descriptor)
+        resolved = described_by.resolve()
+        if faults := list(_layout_faults(descriptor, ("descriptor",))):
+            raise InvalidDescriptor.of(faults)
+        packed = Layout.of(resolved.input.dtype, resolved.input.shape)
+        call = RoundCall(resolved.rounding, packed, packed, packed.byte_length)
+        return cls(described_by.dialect, call, document["data"])
+
+    def payload(self, pause: Pause = no_pause) -> memoryview:
+        """The numbers as packed bytes, each rounded once to the dtype."""
+        return jsontensor.read(self.data, self.call.input.dtype, self.call.input.shape, pause=pause)
+
+    def response_bytes(self) -> int:
+        """The most memory that :meth:`response` needs.
+
+        Raises :class:`InvalidDescriptor` for a shape that nests more arrays than a document may
+        have; the numbers of a request may be one flat array.
+        """
+        layout = self.call.output
+        count = nesting.arrays(layout.shape)
+        if count > nesting.MAX_CONTAINERS and layout.element_count:
+            rule = (
+                f"the response would have {count} arrays, at most {nesting.MAX_CONTAINERS} are "
+                f"written as JSON; send the tensor as {native.OCTET_STREAM} or {native.NPY}"
+            )
+            raise InvalidDescriptor.of([Fault(("data",), rule)])
+        return jsontensor.text_bytes(layout.dtype, layout.shape)
+
+    def response(self, payload: memoryview, pause: Pause = no_pause) -> list[bytes]:
+        """The JSON response for the rounded bytes, in parts."""
+        layout = self.call.output
+        output = strictjson.dumps({"dtype": layout.dtype.name, "shape": list(layout.shape)})
+        data = jsontensor.write(payload, layout.dtype, layout.shape, pause=pause)
+        return [b'{"output":' + output + b',"data":', *data, b"}"]
+
+
+def _shape_of(data: Any) -> list[int]:
+    """The shape of nested lists, by the first element of each; one number has no dimension."""
+    shape = []
+    while isinstance(data, list):
+        shape.append(len(data))
+        data = data[0] if data else None
+    return shape
+
+
+def _layout_faults(value: Any, loc: tuple[str | int, ...]) -> Iterator[Fault]:
+    if isinstance(value, dict):
+        for name, member in value.items():
+            if name in _LAYOUT_FIELDS and member is not None:
+                rule = "JSON tensors are packed; this field is for application/octet-stream"
+                yield Fault((*loc, name), rule)
+            else:
+                yield from _layout_faults(member, (*loc, name))

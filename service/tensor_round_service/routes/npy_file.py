@@ -1,0 +1,85 @@
+"""A tensor in a .npy file."""
+
+from __future__ import annotations
+
+import time
+
+from tensor_round.contract.call import RoundCall, wrong_size
+from tensor_round.contract.errors import MalformedNpy
+from tensor_round.contract.layout import Layout
+from tensor_round.contract.operators.dialects.ieee754 import IEEE754Round
+from tensor_round.contract.operators.operator import RoundOperator
+from tensor_round.contract.rounding import Rounding
+from tensor_round.contract.wire import native, npy
+
+from ..content.sources import ByteSource, read_up_to
+from ..engine.engine import Engine, rounding_cost
+from ..engine.job import Job
+from ..engine.receive import receive
+from ..http1.request import Request
+from ..http1.response import Response, of_type
+from .operation import Plan, TensorOperation
+from .query import dialect_of, operator_of, parameters
+from .tensor_route import content_of
+
+_NPY = of_type(native.NPY)
+
+
+class NpyHandler:
+    """Handles requests whose body is a .npy file."""
+
+    def __init__(self, operation: TensorOperation, engine: Engine) -> None:
+        self._operation = operation
+        self._engine = engine
+
+    async def handle(self, request: Request, job: Job) -> Response:
+        """Receive header and tensor, and work on the tensor."""
+        query = parameters(request.head, *self._operation.npy_query)
+        operator = operator_of(query)
+        job.began = time.perf_counter()
+        source, length = content_of(request, job, self._engine)
+        header = await _read_header(source)
+        dtype = npy.resolve_dtype(header, query.get("dtype"))
+        layout = header.layout(dtype)
+        call = RoundCall(_rounding_of(operator, layout), layout, layout, layout.byte_length)
+        needed = self._operation.needed_bytes(call)
+        whole = header.header_length + layout.byte_length
+        if length not in (None, whole):
+            raise wrong_size(length, (whole,))
+        plan = Plan(
+            call,
+            labels=(dialect_of(query), dtype.name),
+            needed_bytes=needed,
+            cost=rounding_cost(call),
+            fixed=_NPY,
+            header=header.raw,
+            is_swapped=header.byte_order == "big",
+        )
+        memory = await receive(
+            call,
+            source,
+            job,
+            self._engine,
+            needed,
+            lengths=call.lengths,
+            overlaps=self._operation.overlaps and not plan.is_swapped,
+        )
+        return await self._operation.respond(plan, memory, job)
+
+
+async def _read_header(source: ByteSource) -> npy.NpyHeader:
+    """Read the header of a .npy file."""
+    start = b""
+    while isinstance(header := npy.read_header(start), int):
+        piece = await read_up_to(source, header)
+        if not piece:
+            raise MalformedNpy("the file ends within its header")
+        start += piece
+    return header
+
+
+def _rounding_of(operator: RoundOperator, layout: Layout) -> Rounding:
+    """The rounding of an operator; raises :class:`InvalidDescriptor` if it refuses the tensor."""
+    if isinstance(operator, IEEE754Round):
+        return Rounding(operator.rounding)  # ieee754 accepts the rank of every .npy file
+    return operator.prepare(layout.dtype.name, layout.shape).call.rounding

@@ -1,0 +1,92 @@
+"""A tensor's bytes, described by the header ``Operator-Descriptor``."""
+
+from __future__ import annotations
+
+import time
+from functools import lru_cache
+
+from tensor_round.contract.call import wrong_size
+from tensor_round.contract.errors import DuplicateDescriptor, HeadersTooLarge, MissingDescriptor
+from tensor_round.contract.operators import registry
+from tensor_round.contract.wire import native
+
+from ..content.sources import ByteSource
+from ..engine.engine import Engine, rounding_cost
+from ..engine.job import Job
+from ..engine.receive import receive
+from ..http1.head import RequestHead
+from ..http1.request import Request
+from ..http1.response import Response, field_name, of_type
+from .operation import Plan, TensorOperation
+from .query import parameters
+from .tensor_route import CODED, DESCRIPTOR, content_of
+
+_OUTPUT_DESCRIPTOR = field_name(native.OUTPUT_DESCRIPTOR)
+
+#: Number of cached plans. A descriptor has at most 16 KiB.
+_CACHED_PLANS = 1024
+
+
+class OctetHandler:
+    """Handles requests whose body is the tensor."""
+
+    def __init__(self, operation: TensorOperation, engine: Engine) -> None:
+        self._operation = operation
+        self._engine = engine
+        # Refusals are not cached.
+        self._plan = lru_cache(_CACHED_PLANS)(self._make_plan)
+
+    async def handle(self, request: Request, job: Job) -> Response:
+        """Receive the tensor, and work on it."""
+        head = request.head
+        if head.query:
+            parameters(head)
+        if DESCRIPTOR in head.repeated:
+            raise _repeated(head)
+        plan = self._plan(head.values.get(DESCRIPTOR))
+        source: ByteSource = request
+        length, lengths = head.length, plan.call.lengths
+        if not CODED.isdisjoint(head.values):
+            source, length = content_of(request, job, self._engine)
+        if length is not None and length not in lengths:
+            raise wrong_size(length, lengths)
+        job.began = time.perf_counter()
+        memory = await receive(
+            plan.call,
+            source,
+            job,
+            self._engine,
+            plan.needed_bytes,
+            lengths=lengths,
+            overlaps=self._operation.overlaps,
+        )
+        return await self._operation.respond(plan, memory, job)
+
+    def _make_plan(self, descriptor: bytes | None) -> Plan:
+        """The plan for a value of ``Operator-Descriptor``; refuses a missing or long one."""
+        name, limit = native.OPERATOR_DESCRIPTOR, native.MAX_DESCRIPTOR_LENGTH
+        if descriptor is None:
+            raise MissingDescriptor(
+                f"the header {name} with the operator as JSON is missing; "
+                "GET /operators lists the operators"
+            )
+        if len(descriptor) > limit:
+            raise HeadersTooLarge(f"the header {name} has more than {limit} bytes")
+        described_by = registry.parse(descriptor)
+        call = described_by.resolve()
+        return Plan(
+            call,
+            (described_by.dialect, call.input.dtype.name),
+            self._operation.needed_bytes(call),
+            rounding_cost(call),
+            of_type(
+                native.OCTET_STREAM,
+                (_OUTPUT_DESCRIPTOR, native.output_descriptor(call.output)),
+            ),
+        )
+
+
+def _repeated(head: RequestHead) -> DuplicateDescriptor:
+    count = sum(field == DESCRIPTOR for field, _ in head.fields)
+    name = native.OPERATOR_DESCRIPTOR
+    return DuplicateDescriptor(f"the request has the header {name} {count} times; send it once")

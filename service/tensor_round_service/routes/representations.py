@@ -1,0 +1,64 @@
+"""The representations of a tensor in a request: one is chosen by the Content-Type."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from functools import lru_cache
+
+from tensor_round.contract.errors import UnsupportedMediaType
+from tensor_round.contract.quoting import not_accepted
+from tensor_round.contract.wire import native
+
+from ..engine.engine import Engine
+from ..engine.job import Job
+from ..http1.request import Request
+from ..http1.response import Response, field_name
+from .json_document import JSONHandler
+from .npy_file import NpyHandler
+from .octets import OctetHandler
+from .operation import TensorOperation
+from .tensor_route import DESCRIPTOR, Handler
+
+_CONTENT_TYPE = field_name(native.CONTENT_TYPE)
+
+#: The representations, and what messages say of them.
+_TYPES = (native.OCTET_STREAM, native.JSON, native.NPY)
+_FORMS = (f"{native.OCTET_STREAM} with the header {native.OPERATOR_DESCRIPTOR}", *_TYPES[1:])
+
+_CACHED_TYPES = 64
+
+
+class Representations:
+    """A handler for each representation of the tensor of an operation."""
+
+    def __init__(self, operation: TensorOperation, engine: Engine) -> None:
+        self._octets = OctetHandler(operation, engine)
+        self._npy = NpyHandler(operation, engine)
+        self._json = JSONHandler(operation, engine)
+        # Refusals are not cached.
+        self._select = lru_cache(_CACHED_TYPES)(self._handler_of)
+
+    def handle(self, request: Request, job: Job) -> Awaitable[Response]:
+        """Let the handler of the request's representation respond."""
+        values = request.head.values
+        return self._select(values.get(_CONTENT_TYPE, b""), DESCRIPTOR in values)(request, job)
+
+    def _handler_of(self, content_type: bytes, has_descriptor: bool) -> Handler:
+        """The handler of a Content-Type; raises :class:`UnsupportedMediaType`."""
+        match native.media_type(content_type.decode("latin-1")):
+            case "" | native.OCTET_STREAM:
+                return self._octets.handle
+            case native.FORM if has_descriptor:
+                return self._octets.handle
+            case native.JSON | native.NPY as other if has_descriptor:
+                raise UnsupportedMediaType(
+                    f"with the header {native.OPERATOR_DESCRIPTOR}, Content-Type must be "
+                    f"{native.OCTET_STREAM}, got {other}"
+                )
+            case native.JSON:
+                return self._json.handle
+            case native.NPY:
+                return self._npy.handle
+        raise UnsupportedMediaType(
+            f"Content-Type: {not_accepted(content_type.decode('latin-1'), _TYPES, listed=_FORMS)}"
+        )
