@@ -68,9 +68,9 @@ serve: $(VENV)/.service ## Serve on HOST:PORT (127.0.0.1:8000), on a GPU where t
 	+@$(FIT_DRIVER)
 	@exec $(BIN)/tensor-round-service --host $(HOST) --port $(PORT)
 
-check: $(VENV)/.test $(VENV)/.lint ## Run what CI runs: lint, types, the whole suite; every change must pass it
+check: $(VENV)/.test $(VENV)/.lint ## Run what CI runs: lint, types, the whole suite, the site; every change must pass it
 	@$(MAKE) --no-print-directory --jobs 2 lint types collected
-	@$(MAKE) --no-print-directory test test-slow
+	@$(MAKE) --no-print-directory test test-slow site
 
 # Each of the suite's processes imports all tests. In a fresh clone each would compile them, too:
 # here one does, beside mypy, which takes one core. What it finds wrong, the suite says.
@@ -90,12 +90,15 @@ test: $(VENV)/.test ## Run the test suite, or the part that ARGS selects (--acco
 test-slow: $(VENV)/.test ## Run the tests that repeat, or wait for real limits to pass (3 minutes)
 	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest $(FOUR) -m slow $(ARGS)
 
+# `make -n` runs a line in which it reads $(MAKE): here it prints those that do more.
+AGAIN = $(MAKE) --no-print-directory
+
 .PHONY: test-pythons
 # What a request, a client and a stop go through, and what lies on asyncio.
 IMAGE_TESTS := $(addprefix tests/service/,http1 grpc engine) \
 	$(addprefix tests/e2e/,rounding v2 sdk process)
 test-pythons: ## Run the whole suite on each supported Python that is found (PYTHONS="/path/of/python3.14"); with IMAGE=1 types, end-to-end, connection and engine tests on the images' alone
-	PYTHONS="$(PYTHONS)" $(PYTHON) tools/pythons.py $(if $(IMAGE),--image) $(MAKE) --no-print-directory \
+	PYTHONS="$(PYTHONS)" $(PYTHON) tools/pythons.py $(if $(IMAGE),--image) $(AGAIN) \
 		$(if $(IMAGE),types test ARGS="$(FOUR) -m 'not slow' $(IMAGE_TESTS)",test ARGS="$(FOUR)")
 
 KERNELS := .venvs/kernels
@@ -202,9 +205,6 @@ $(BENCH)/.bench: $(BENCH)/pyvenv.cfg pyproject.toml
 	$(call install,$(BENCH)/bin,-e '.[service]' -e '.[cli]' -e '.[compiled]',ci)
 	@touch $@
 
-bench: $(BENCH)/.bench build/load $(if $(PEERS),$(TRITON)/.triton $(ORACLES)/.oracles) ## Measure the service and its peers (12 minutes; ARGS=--quick; PEERS=1 installs 2 GB of peers first)
-	$(BENCH)/bin/python -m bench $(ARGS)
-
 TRITON := .venvs/triton
 $(TRITON)/.triton: bench/servers/triton/requirements.txt $(TRITON)/pyvenv.cfg
 	$(TRITON)/bin/pip install -q -r $<
@@ -213,6 +213,9 @@ $(TRITON)/.triton: bench/servers/triton/requirements.txt $(TRITON)/pyvenv.cfg
 	mkdir -p $(TRITON)/backends && cp -r $$from/backends/python $(TRITON)/backends/ && \
 	cp $$from/python_backend_stubs/$$version/triton_python_backend_stub $(TRITON)/backends/python/
 	@touch $@
+
+bench: $(BENCH)/.bench build/load $(if $(PEERS),$(TRITON)/.triton $(ORACLES)/.oracles) ## Measure the service and its peers (12 minutes; ARGS=--quick; PEERS=1 installs 2 GB of peers first)
+	$(BENCH)/bin/python -m bench $(ARGS)
 
 PEER_TESTS := .venvs/peers
 $(PEER_TESTS)/.peers: $(PEER_TESTS)/pyvenv.cfg pyproject.toml tests/interop/peers/requirements.txt $(TRITON)/.triton
@@ -377,8 +380,8 @@ ifeq ($(shell command -v podman),)
 	@echo "images: not run, podman is not on this machine"
 else
 	@$(MAKE) --no-print-directory $(COMPOSE)/.compose
-	$(ALONE) sh -c 'deploy/image/base.sh && $(MAKE) --no-print-directory images ENGINE=podman BUILD_ARGS=--network=host'
-	$(ALONE) --offline $(MAKE) --no-print-directory test-images ENGINE=podman ARGS="-q -x"
+	$(ALONE) sh -c 'deploy/image/base.sh && $(AGAIN) images ENGINE=podman BUILD_ARGS=--network=host'
+	$(ALONE) --offline $(AGAIN) test-images ENGINE=podman ARGS="-q -x"
 endif
 
 # Tools that look at what is shipped: versions of their own, for they touch nothing else.
@@ -402,7 +405,7 @@ wheels: $(SUPPLY)/.supply
 audit: $(SUPPLY)/.supply
 	@# --strict: a version that cannot be looked up is a failure, too.
 	failed=0; for lock in locks/*.txt; do echo "$$lock"; \
-		$(SUPPLY)/bin/pip-audit --strict --disable-pip --require-hashes -r $$lock $(AUDIT) || failed=1; done; exit $$failed
+		$(SUPPLY)/bin/pip-audit --strict --disable-pip --require-hashes -r $$lock || failed=1; done; exit $$failed
 
 # $(call sbom,IMAGE,LOCKS): what uv installs for the image's platform is seen by a Python that has nothing else.
 define sbom

@@ -49,9 +49,10 @@ results.
 runtime has. wgpu runs on Mesa's lavapipe, a Vulkan driver for CPUs. LiteRT is TensorFlow's runtime
 on devices; StableHLO means its reference interpreter. CuPy and Core ML were not run.
 
-A result may depend on the processor. On an AMD EPYC (2026-11-24), the same versions differ in three
-places: torch rounds float64 `toward_zero` without a change of NaNs, jax casts float64 to float16
-through float32, and no named model explains OpenVINO's cast of float32 to float8_e5m2.
+A result may depend on the processor. On an AMD EPYC (2026-11-24), the same versions gave other
+results in three places: torch rounds float64 `toward_zero` without a change of NaNs, jax casts
+float64 to float16 through float32, and no named model explains OpenVINO's cast of float32 to
+float8_e5m2.
 """
 #: Those that run models of ONNX.
 MODEL_RUNTIMES = ("onnxruntime", "onnx-reference", "openvino")

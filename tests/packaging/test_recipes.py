@@ -1,8 +1,13 @@
-"""``make help`` lists every recipe once; workflows call recipes alone, with few permissions."""
+"""``make help`` lists every recipe once, and each expands as it is documented.
+
+Workflows call recipes alone, with few permissions.
+"""
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 import subprocess
 from collections import Counter
 from itertools import chain
@@ -26,7 +31,7 @@ def test_help_lists_every_recipe_once() -> None:
 def test_both_tiers_run_before_a_change_lands() -> None:
     text = (ROOT / "Makefile").read_text()
     check = text[text.index("\ncheck:") :].partition("\n\n")[0]
-    assert "test test-slow" in check
+    assert "test test-slow site" in check
     assert "make check LOCKED=1" in (ROOT / ".ci/run").read_text()
 
 
@@ -57,6 +62,53 @@ def commands(job: dict[str, Any]) -> list[str]:
         return [line.replace(found[0], value) for value in values[found[1]]] if found else [line]
 
     return list(chain.from_iterable(map(expanded, lines)))
+
+
+PAGES = (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/*.md"), ROOT / ".ci/run")
+_GIVEN = r"""[A-Z_]+=(?:"[^"]*"|'[^']*'|[\w/.-]+)"""
+#: Recipes with the variables that their help names, and as pages and workflows have them.
+DOCUMENTED = {
+    *RECIPES,
+    *(
+        f"{recipe} {given}"
+        for recipe, about in re.findall(r"^(\S+):.*## (.*)", (ROOT / "Makefile").read_text(), re.M)
+        for given in re.findall(_GIVEN, about)
+    ),
+    *(
+        command
+        for page in PAGES
+        for command in re.findall(rf"\bmake ([a-z-]+(?: {_GIVEN})+)", page.read_text())
+    ),
+    *(
+        command.removeprefix("make ")
+        for workflow in WORKFLOWS.values()
+        for job in workflow["jobs"].values()
+        for command in commands(job)
+        if command.startswith("make ")
+    ),
+    " ".join([*RECIPES, "LOCKED=1"]),
+}
+#: What a caller may set; the Makefile itself sets any other variable before it is used.
+OPTIONAL = {"ARGS", "BUILD_ARGS", "IMAGE", "MANIFESTS", "PEERS", "PYTHONS", "REGISTRY"}
+
+
+@pytest.mark.parametrize("command", sorted(DOCUMENTED))
+def test_a_recipe_expands_as_documented(command: str, tmp_path: Path) -> None:
+    # Where podman is, there are further recipes. A dry run starts none of it. This test's own make,
+    # if there is one, hands its variables on in the environment.
+    podman = tmp_path / "podman"
+    podman.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\n")
+    podman.chmod(0o755)
+    done = subprocess.run(
+        ["make", "--dry-run", "--warn-undefined-variables", *shlex.split(command)],
+        cwd=ROOT,
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert set(re.findall(r"undefined variable '(\w+)'", done.stderr)) <= OPTIONAL
+    assert not (tmp_path / "started").exists()
 
 
 @pytest.mark.parametrize(("workflow", "job"), [job for job in JOBS if job.id != "ci-client"])
