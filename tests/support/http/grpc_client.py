@@ -122,6 +122,7 @@ class Client:
         self.state.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: (1 << 31) - 1})
         self.answers: dict[int, Answer] = {}
         self._unread = b""
+        self._holds = False
 
     def begin(self, path: str, *fields: tuple[str, str]) -> int:
         """Begin a call; ``path`` is that of a method of the inference service, or a whole one."""
@@ -170,10 +171,14 @@ class Client:
         content: bytes | message.Message,
         *fields: tuple[str, str],
         cut: int = 1 << 14,
+        at_once: bool = False,
     ) -> Answer:
-        """One call with one message, and its end."""
+        """One call with one message, and its end; frames go one by one, or all at once."""
+        self._holds = at_once
         stream = self.begin(path, *fields)
         self.send(stream, framed(content), ends=True, cut=cut)
+        self._holds = False
+        self.flush()
         return self.finish(stream)
 
     def receive(self, *, acknowledges: bool = True) -> None:
@@ -204,7 +209,8 @@ class Client:
         self.flush()
 
     def flush(self) -> None:
-        self.sock.sendall(self.state.data_to_send())
+        if not self._holds:
+            self.sock.sendall(self.state.data_to_send())
 
 
 @contextmanager

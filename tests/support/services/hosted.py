@@ -34,7 +34,9 @@ class HostedService(Service):
         super().__init__()
         self.engine = Engine(NumpyBackend(), max_bytes_in_flight)
         self.app = create_app(Settings(allowed_hosts="x"), self.engine)
-        protocol: Any = http or HTTPProtocol(self.app.dispatcher, ConnectionLimits())
+        made = (each.successor for each in self.app.features if each.successor is not None)
+        successor = next((make(self.app.gate) for make in made), None)
+        protocol: Any = http or HTTPProtocol(self.app.dispatcher, ConnectionLimits(), successor)
         self._server = uvicorn.Server(
             uvicorn.Config(
                 self.app,
