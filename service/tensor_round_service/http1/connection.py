@@ -3,8 +3,8 @@
 ::
 
     IDLE --> HEAD --> WORKING <--> RECEIVING     a route waits for its body
-                         |
-                      SENDING --> IDLE           if a further request may follow, else:
+      |                  |
+    QUEUED            SENDING --> IDLE           if a further request may follow, else:
                          |
                       LINGERING --> DROPPING --> CLOSING --> CLOSED
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import select
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -33,6 +34,7 @@ from .head import MalformedRequest, path_of, split_head
 from .lifecycle import ConnectionLifecycle, State
 from .receiving import CONTINUE, ReceivedRequest, client_of
 from .response import Response, head_bytes
+from .turns import PASSING_REQUESTS, TURN_REQUESTS, TURN_SECONDS
 
 logger = logging.getLogger(__name__)
 
@@ -89,11 +91,14 @@ class Connection(ConnectionLifecycle):
             received = bytes(_RECEIVED[:nbytes])
             self._unparsed = self._unparsed + received if self._unparsed else received
             self._start_requests()
+            if nbytes == len(_RECEIVED) and self.state <= State.HEAD:
+                self._line_up()  # the transport would read more at once
         elif state is State.RECEIVING:
             assert self._request is not None
             self._request.accept(nbytes, _RECEIVED)
-            if not self._request.is_waiting:
-                self._move(State.WORKING)
+            self._received()
+        elif state is State.QUEUED:
+            self._unparsed += bytes(_RECEIVED[:nbytes])
         elif state is State.DROPPING:
             self._drop(nbytes)
         elif self._request is not None:
@@ -104,7 +109,8 @@ class Connection(ConnectionLifecycle):
         """Keep the connection open for responses if the peer has closed its sending side only."""
         if self._writer.is_encrypted or self.state is State.RECEIVING:
             return False  # TLS has no half-close; a body cannot be completed
-        if self._request is None and (self.state is not State.IDLE or not self._unparsed):
+        is_served = self._request is not None or self.state is State.QUEUED
+        if not is_served and (self.state is not State.IDLE or not self._unparsed):
             return False
         self._at_eof = True
         return True
@@ -122,8 +128,11 @@ class Connection(ConnectionLifecycle):
             request.is_lost = True
             request.fail(ClientDisconnected())
 
-    def _start_requests(self) -> None:
-        """Serve the requests whose heads are complete, until one of them waits."""
+    def _start_requests(self, *, has_turn: bool = False) -> None:
+        """Serve the requests whose heads are complete, until one waits or the turn is over."""
+        is_first = has_turn or not self._server.turns.row
+        left = TURN_REQUESTS if is_first else PASSING_REQUESTS
+        ends = perf_counter() + TURN_SECONDS
         while self.state <= State.HEAD:
             held = self._unparsed = self._unparsed.lstrip(_LINE_ENDS)
             successor = self._server.successor
@@ -138,6 +147,10 @@ class Connection(ConnectionLifecycle):
                 if self._is_paused or self._at_eof or self._is_draining:
                     self._wait_for_head()
                 return
+            if left < TURN_REQUESTS and (left <= 0 or perf_counter() > ends):
+                self._line_up()
+                return
+            left -= 1
             try:
                 found = split_head(held)
             except (MalformedRequest, RequestRefused) as error:
@@ -169,7 +182,7 @@ class Connection(ConnectionLifecycle):
 
     def _wait_for_head(self) -> None:
         """Wait for the next bytes of a head; close if the peer sends no more."""
-        if self._at_eof or (self._is_draining and not self._unparsed):
+        if self._at_eof or (self._is_draining and not (self._unparsed or self._has_more())):
             self._close()
             return
         if self._unparsed and self.state is State.IDLE:
@@ -178,13 +191,36 @@ class Connection(ConnectionLifecycle):
             self._deadline.set(self._server.limits.receive_timeout)
         self._resume_reading()
 
+    def _has_more(self) -> bool:
+        """Whether the peer has sent more than was read before reading was paused."""
+        if not self._is_paused:
+            return False
+        waiting = select.poll()
+        waiting.register(self.transport.get_extra_info("socket").fileno(), select.POLLIN)
+        return bool(waiting.poll(0))
+
+    def _line_up(self) -> None:
+        """Go on with the requests that have come when the connection's next turn does."""
+        self._move(State.QUEUED)
+        self._deadline.clear()
+        self._pause_reading()
+        self._server.turns.line_up(self._take_turn)
+
+    def _take_turn(self) -> None:
+        if self.state is State.QUEUED:  # not if the connection is lost
+            self._move(State.IDLE)
+            self._start_requests(has_turn=True)
+
     def _request_done(self, task: asyncio.Task[None]) -> None:
         self._server.state.tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("a connection failed", exc_info=error)
             self._abort()
         if self.state is State.IDLE:  # in HEAD, what came has been tried already
-            self._start_requests()
+            if self._unparsed:
+                self._line_up()
+            else:
+                self._start_requests()
 
     async def _serve(self, request: ReceivedRequest) -> None:
         """Run the application on one request and send its response, or a refusal."""
@@ -235,8 +271,10 @@ class Connection(ConnectionLifecycle):
         if self._writer.is_lost:
             return False
         is_kept = request.is_at_end and request.head.keep_alive
-        if self._is_draining or self._at_eof:
+        if self._at_eof:
             is_kept = is_kept and bool(request.unread)
+        elif self._is_draining:
+            is_kept = is_kept and (bool(request.unread) or self._has_more())
         parts = response.parts
         nbytes = sum(map(len, parts))
         server = self._server
@@ -269,16 +307,15 @@ class Connection(ConnectionLifecycle):
 
     async def _receive(self, waiter: asyncio.Future[None]) -> None:
         """Wait for bytes of the request's body."""
-        if self.state is State.CLOSED or self._at_eof:
-            raise ClientDisconnected
         request = self._request
-        assert request is not None
+        if request is None or (self._at_eof and not request.is_behind):
+            raise ClientDisconnected
         if request.received == 0 and request.head.expects_continue:
             self.transport.write(CONTINUE)
         self._move(State.RECEIVING)
         request.start_rate(self._server.limits)
         self._deadline.set(self._server.limits.rate_interval)
-        self._resume_reading()
+        self._received()
         try:
             await waiter
         finally:
@@ -287,6 +324,24 @@ class Connection(ConnectionLifecycle):
             if self.state is State.RECEIVING:
                 self._move(State.WORKING)
             self._deadline.clear()
+
+    def _received(self) -> None:
+        """Read on, unless what has come of the body is enough, or enough work for one turn."""
+        request = self._request
+        assert request is not None
+        if not request.is_waiting:
+            self._move(State.WORKING)
+        elif request.is_behind:
+            self._pause_reading()
+            self._server.turns.line_up(self._catch_up)
+        else:
+            self._resume_reading()
+
+    def _catch_up(self) -> None:
+        if self.state is State.RECEIVING:
+            assert self._request is not None
+            self._request.accept(0, _RECEIVED)
+            self._received()
 
     def _on_deadline(self) -> None:
         """Enforce the limit of the state whose deadline has passed."""

@@ -12,6 +12,7 @@ from weakref import WeakSet
 from .head import Header, RequestHead
 from .request import Request
 from .response import Response, field_lines
+from .turns import Turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,8 @@ class ServerContext:
     opening: WeakSet[Any] = field(default_factory=WeakSet, init=False)
     #: Kept, because get_running_loop() makes a system call.
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop, init=False)
+    #: The connections that wait for their next turn.
+    turns: Turns = field(default_factory=Turns, init=False)
     default_headers: list[Header] = field(init=False)
     #: The default headers, serialized.
     common_lines: bytes = field(init=False)

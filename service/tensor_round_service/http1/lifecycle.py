@@ -18,19 +18,23 @@ class State(IntEnum):
 
     IDLE = 0  # the first byte of a request
     HEAD = 1  # the rest of a head
-    WORKING = 2  # the route
-    RECEIVING = 3  # bytes of a body that the route reads
-    SENDING = 4  # the peer, to read the response
-    LINGERING = 5  # a refused client, to read the refusal (RFC 9112, section 9.6)
-    DROPPING = 6  # the end of a refused client's body, which is discarded
-    CLOSING = 7  # the peer, to read the rest of the write buffer
-    CLOSED = 8
+    QUEUED = 2  # its next turn
+    WORKING = 3  # the route
+    RECEIVING = 4  # bytes of a body that the route reads
+    SENDING = 5  # the peer, to read the response
+    LINGERING = 6  # a refused client, to read the refusal (RFC 9112, section 9.6)
+    DROPPING = 7  # the end of a refused client's body, which is discarded
+    CLOSING = 8  # the peer, to read the rest of the write buffer
+    CLOSED = 9
 
 
 #: Legal transitions. A lost connection goes to CLOSED from every state.
 MOVES: dict[State, frozenset[State]] = {
-    State.IDLE: frozenset({State.HEAD, State.WORKING, State.LINGERING, State.CLOSING}),
-    State.HEAD: frozenset({State.WORKING, State.LINGERING, State.CLOSING}),
+    State.IDLE: frozenset(
+        {State.HEAD, State.QUEUED, State.WORKING, State.LINGERING, State.CLOSING}
+    ),
+    State.HEAD: frozenset({State.QUEUED, State.WORKING, State.LINGERING, State.CLOSING}),
+    State.QUEUED: frozenset({State.IDLE}),
     State.WORKING: frozenset(
         {State.IDLE, State.RECEIVING, State.SENDING, State.LINGERING, State.CLOSING}
     ),

@@ -37,6 +37,8 @@ class Source:
 
     def receive(self, body: BodyReceiver) -> bool:
         """Receive once, as a connection does; whether enough has come."""
+        if body.is_behind:
+            return body.catch_up()
         if not self.data:
             raise EOFError
         buffer = body.buffer

@@ -9,9 +9,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
@@ -22,6 +20,7 @@ from ...http1.context import ServerContext
 from ...http1.lifecycle import ConnectionLifecycle, State
 from ...http1.receiving import client_of
 from ...http1.sending import TLS_PIECE_BYTES
+from ...http1.turns import PASSING_REQUESTS, TURN_REQUESTS
 from .frames import Code
 from .limits import ConnectionFault, Event, SessionLimits
 from .serving import ServedStream
@@ -37,8 +36,9 @@ _RECEIVED = memoryview(bytearray(72 << 10))
 _WRITE_BYTES = (1 << 20) + (4 << 10)
 #: Up to this size the parts of a write are joined.
 _JOINED_BYTES = 68 << 10
-#: Streams that are opened in one turn of the event loop while more wait: they take about 2 ms.
-_OPENED_AT_ONCE = 16
+#: Frames that are used in one turn, where a head counts as several: they take up to 1 ms beside
+#: what streams do; and the same while other connections wait for their turn.
+_TURN_FRAMES, _PASSING_FRAMES = 256, 64
 
 
 #: Responds to a stream; it runs without a task until it first waits. A stream without a complete
@@ -47,23 +47,13 @@ StreamHandler = Callable[[ServedStream], Coroutine[Any, Any, None]]
 
 
 class Connection(ConnectionLifecycle):
-    """One connection, from its preface to its last byte.
-
-    ``row`` has the connections on which streams wait to be opened. In each turn of the event loop
-    one of them opens some. So a new connection, which is accepted in a turn of its own, need not
-    wait until all that has come before is served.
-    """
+    """One connection, from its preface to its last byte."""
 
     def __init__(
-        self,
-        server: ServerContext,
-        handler: StreamHandler,
-        limits: SessionLimits,
-        row: deque[Connection],
+        self, server: ServerContext, handler: StreamHandler, limits: SessionLimits
     ) -> None:
         super().__init__(server)
         self._handler = handler
-        self._row = row
         self.limits = server.limits
         self.session: Session[ServedStream] = Session(
             partial(ServedStream, self), limits, server.loop.time
@@ -72,6 +62,8 @@ class Connection(ConnectionLifecycle):
         self._is_direct = False
         #: Whether events are being handled: what they lead to is sent in one write.
         self._is_busy = False
+        #: The event loop's time at the last read, which is the same in all reads of a turn.
+        self._turn = 0.0
         #: Streams whose last bytes are in the write buffer.
         self._in_flight: list[ServedStream] = []
         #: Bytes given to the transport, and how many of them the peer had at the last check.
@@ -111,20 +103,32 @@ class Connection(ConnectionLifecycle):
     def use(self, received: memoryview, *, has_turn: bool = False) -> None:
         """Use bytes that were received into another memory, and those that waited before.
 
-        While others wait for their turn, streams are opened only if it has come.
+        What does not fit into a turn waits for the next, with all that has come behind it.
         """
         if self.state > State.WORKING:
             return
         self._was_used = True
-        self.session.receive(received, _OPENED_AT_ONCE if has_turn or not self._row else 0)
+        session, turns, now = self.session, self._server.turns, self._server.loop.time()
+        is_in_row = session.is_waiting and not has_turn
+        if has_turn or now != self._turn:
+            self._turn, session.frames_left = now, _TURN_FRAMES
+        most = TURN_REQUESTS
+        if turns.row and not has_turn:
+            session.frames_left = min(session.frames_left, _PASSING_FRAMES)
+            most = PASSING_REQUESTS
+        if is_in_row:
+            session.frames_left = 0
+        session.receive(received, most)
         self.flush()
         if self.session.is_waiting:
             self._pause_reading()
-            self._row.append(self)
-            if len(self._row) == 1:
-                self._server.loop.call_soon(_next_turn, self._server.loop, self._row)
+            if not is_in_row:
+                turns.line_up(self._take_turn)
         elif self.state <= State.WORKING:
             self._resume_reading()
+
+    def _take_turn(self) -> None:
+        self.use(memoryview(b""), has_turn=True)
 
     def flush(self) -> None:
         """Handle what has happened, and send what waits and may be sent."""
@@ -293,16 +297,6 @@ class Connection(ConnectionLifecycle):
             self.flush()
 
 
-def _next_turn(loop: asyncio.AbstractEventLoop, row: deque[Connection]) -> None:
-    """Have the first in the row open some streams; it may line up again."""
-    try:
-        row[0].use(memoryview(b""), has_turn=True)
-    finally:
-        row.popleft()
-        if row:
-            loop.call_soon(_next_turn, loop, row)
-
-
 class Successor:
     """Takes over the transports of HTTP/1.1 connections whose peers speak HTTP/2."""
 
@@ -313,11 +307,10 @@ class Successor:
     def __init__(self, handler: StreamHandler, limits: SessionLimits | None = None) -> None:
         self._handler = handler
         self._limits = limits or SessionLimits()
-        self._row: deque[Connection] = deque()
 
     def __call__(self, server: ServerContext, transport: Any, received: bytes) -> None:
         """Serve the transport from now on; ``received`` are its first bytes."""
-        connection = Connection(server, self._handler, self._limits, self._row)
+        connection = Connection(server, self._handler, self._limits)
         transport.set_protocol(connection)
         connection.connection_made(transport)
         if received:

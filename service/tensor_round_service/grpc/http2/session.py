@@ -18,6 +18,9 @@ from .stream import Credit, S
 MakeStream = Callable[[int, RequestHead, Credit, int], S]
 _ON_STREAMS = frozenset({Kind.HEADERS, Kind.PRIORITY, Kind.RST_STREAM, Kind.CONTINUATION})
 _ON_CONNECTIONS = frozenset({Kind.SETTINGS, Kind.PING, Kind.GOAWAY})
+#: What a frame counts for in a turn, beside 1: decoding that many bytes of a header block takes as
+#: long as a small frame, and a stream that is opened, and maybe reset, as long as so many.
+_BYTES_A_FRAME, _FRAMES_A_STREAM = 16, 8
 
 
 class Session(Generic[S]):
@@ -43,7 +46,9 @@ class Session(Generic[S]):
         self.fault: ConnectionFault | None = None
         #: Whether no further stream is served.
         self.is_draining = False
-        #: Whether streams wait to be opened, with all that has come behind their heads.
+        #: Frames that are used until it is set again. A head counts as several.
+        self.frames_left = frames.MAX_NUMBER
+        #: Whether frames wait to be used, with all that has come behind them.
         self.is_waiting, self._may_open = False, 0
         #: Since when a frame or header block has come in part; None without one. DATA is none:
         #: whoever waits for it sees to that.
@@ -73,7 +78,8 @@ class Session(Generic[S]):
     def receive(self, received: memoryview, may_open: int = frames.MAX_NUMBER) -> None:
         """Use received bytes, up to the head of a stream beyond so many that may be opened.
 
-        The next call, which may bring nothing, uses the rest. After a fault all is ignored.
+        They are used no further than :attr:`frames_left` goes, either. The next call, which may
+        bring nothing, uses the rest. After a fault all is ignored.
         """
         if self.fault is not None:
             return
@@ -129,9 +135,13 @@ class Session(Generic[S]):
                 count = min(self._padding_left, end - at)
                 self._padding_left -= count
                 at += count
+            elif self.frames_left <= 0:
+                self.is_waiting = True
+                break
             elif (used := self._frame(data, at, end)) == at:
                 break
             else:
+                self.frames_left -= 1 + (used - at) // _BYTES_A_FRAME
                 at = used
         return at
 
@@ -303,6 +313,7 @@ class Session(Generic[S]):
         if number > self.last:
             self.last = number
             self._may_open -= 1
+            self.frames_left -= _FRAMES_A_STREAM
             self._open(number, self._blocks.head(fields), block.ends)
             return
         stream = self.streams.get(number)

@@ -19,8 +19,11 @@ from tensor_round_service.http1.lifecycle import State
 
 pytestmark = pytest.mark.anyio
 MIB = 1 << 20
-#: Streams that all connections open in a turn of the event loop.
+#: Streams that a connection opens in a turn of the event loop.
 AT_ONCE = 16
+#: Frames that it uses in one.
+FRAMES_AT_ONCE = 256
+PING = frames.frame(Kind.PING, 0, 0, bytes(8))
 
 
 async def test_the_preface_leads_from_one_protocol_to_the_other(site: Site, caller: Caller) -> None:
@@ -92,13 +95,38 @@ async def test_others_have_their_turn_between_the_calls_of_one_read(site: Site) 
         sent = [call(number, b"many") for number in range(3, 2003, 2)]
         first.use(memoryview(b"".join(sent)))
         assert len(order) == AT_ONCE
-        second.use(memoryview(call(3, b"one")))
-        assert len(order) == AT_ONCE
+        second.use(memoryview(call(3, b"one") + call(5, b"two")))
+        assert order[AT_ONCE:] == [b"one"]
         assert await one.response(3) == b"one"
         assert await many.response(2001) == b"many"
         assert not site.state.tasks
-    assert len(order) == 1001
-    assert order.index(b"one") == 2 * AT_ONCE
+    assert len(order) == 1002
+    assert order.index(b"two") == 2 * AT_ONCE + 1
+
+
+@pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "tls"])
+async def test_others_have_their_turn_between_frames_that_open_no_stream(encrypted: bool) -> None:
+    loop = asyncio.get_running_loop()
+    async with serving(encrypted=encrypted) as site, site.caller() as flood:
+        flood.call(1, b"first")
+        assert await flood.response(1) == b"first"
+        (connection,) = site.state.connections
+        turns = 0
+
+        def count_turns() -> None:
+            nonlocal turns
+            turns += 1
+            if len(flood.frames) < 1000:
+                loop.call_soon(count_turns)
+
+        connection.use(memoryview(PING * 1000))
+        assert connection.session.is_waiting
+        connection.use(memoryview(PING))  # as from a transport that does not pause at once
+        count_turns()
+        await flood.until(lambda got: sum(e.kind == Kind.PING for e in got) == 1001)
+        assert turns >= 1000 // FRAMES_AT_ONCE
+        flood.call(3, b"later")
+        assert await flood.response(3) == b"later"
 
 
 async def test_memory_is_not_copied_and_not_kept(site: Site, caller: Caller) -> None:
