@@ -7,9 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from .dtypes import BY_NAME
-from .errors import PayloadSizeMismatch
+from .errors import PayloadSizeMismatch, TensorTooLarge
 from .layout import Layout, check_size
+from .quoting import shown
 from .rounding import Rounding
+
+#: An output may have so many times the bytes of its input, by strides of 0 or gaps, and in any case
+#: this many. Else a few callers that send little and read slowly hold the memory of all.
+MAX_AMPLIFICATION, UNAMPLIFIED_BYTES = 64, 16 << 20
 
 
 @dataclass(frozen=True)
@@ -64,9 +69,21 @@ class RoundCall:
         )
 
     def check_sizes(self, limit_bytes: int) -> None:
-        """Raise :class:`TensorTooLarge` if the input or the output exceeds ``limit_bytes``."""
+        """Raise :class:`TensorTooLarge` if the input or the output exceeds ``limit_bytes``.
+
+        So does an output that is far larger than the input.
+        """
         check_size(self.input, limit_bytes, "input")
         check_size(self.output, limit_bytes, "output")
+        sent, got = self.input.byte_length, self.output.byte_length
+        most = max(MAX_AMPLIFICATION * sent, UNAMPLIFIED_BYTES)
+        if got > most:
+            raise TensorTooLarge(
+                f"the output tensor has {shown(got)} bytes, for {sent} bytes of input the limit is "
+                f"{most}: {MAX_AMPLIFICATION} times as many, at least {UNAMPLIFIED_BYTES}",
+                limit_bytes=most,
+                got_bytes=got,
+            )
 
 
 def wrong_size(got: int, valid: tuple[int, ...]) -> PayloadSizeMismatch:

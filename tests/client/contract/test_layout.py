@@ -263,6 +263,32 @@ def test_a_packed_output_forgets_the_inputs_strides_and_padding() -> None:
     assert packed.shortest_input == 100
 
 
+@pytest.mark.parametrize(
+    ("shape", "strides", "output_bytes", "limit_bytes"),
+    [
+        ([2**24], [0], None, 2**24),
+        ([2**24 + 1], [0], None, 2**24),
+        ([], [], 2**24 + 1, 2**24),
+        ([2**20, 64], [1, 0], None, 2**26),
+        ([2**20, 65], [1, 0], None, 2**26),
+    ],
+)
+def test_an_output_is_not_vast_beside_its_input(
+    shape: list[int], strides: list[int], output_bytes: int | None, limit_bytes: int
+) -> None:
+    """By strides of 0, or gaps: 64 times as many bytes, or 16 MiB."""
+    source, target = Layout.of(I8, shape, strides), Layout.of(I8, shape, None, output_bytes)
+    amplifying = RoundCall(Rounding.TIES_TO_EVEN, source, target, source.byte_length)
+    if target.byte_length <= limit_bytes:
+        amplifying.check_sizes(2**30)
+        return
+    with pytest.raises(TensorTooLarge, match="64 times") as caught:
+        amplifying.check_sizes(2**30)
+    assert (caught.value.limit_bytes, caught.value.got_bytes) == (limit_bytes, target.byte_length)
+    with pytest.raises(TensorTooLarge, match=r"the limit is 1$"):
+        amplifying.check_sizes(1)
+
+
 def test_a_payload_has_one_of_two_lengths_and_others_are_told_which() -> None:
     layout = Layout.of(F16, [3], byte_length=8)
     made = RoundCall(Rounding.TIES_TO_EVEN, layout, layout, 6)

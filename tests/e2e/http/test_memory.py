@@ -102,6 +102,22 @@ def test_small_request_has_no_vast_response(service: Service) -> None:
     assert np.shape(most.json()["data"]) == (33_000, *[1] * 31)
 
 
+def test_small_requests_hold_little_of_the_budget(service: Service) -> None:
+    """With a stride of 0: 26 of them, whose responses are not read, held 26 GiB."""
+    vast, largest = (ieee754("float32", [count], strides=[0]) for count in (1 << 28, 4 << 20))
+    reply = post(service, vast, bytes(4))
+    assert (reply.status, reply.json()["code"]) == (413, "tensor_too_large")
+    assert reply.json()["limit_bytes"] == 16 * MIB
+    head = message(np.zeros(1, "<f4")).partition(b"Operator-Descriptor")[0]
+    sent = head + f"Operator-Descriptor: {largest}\r\n\r\n".encode() + bytes(4)
+    with contextlib.ExitStack() as stack:
+        for _ in range(26):
+            stack.enter_context(service.connect()).sendall(sent)
+        until(lambda: service.metric("bytes_in_flight") > 25 * 16 * MIB)
+        assert service.metric("bytes_in_flight") < 27 * 16 * MIB
+    until(lambda: not service.metric("bytes_in_flight"))
+
+
 def test_text_of_a_response_counts_in_the_budget() -> None:
     """30,000 numbers take 2 MiB when they are parsed, and the response 8 MiB."""
     with HostedService(4 * MIB) as service:
