@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tensor_round.contract.errors import HeadersTooLarge
+
 from .fields import Decoder, Field
 from .frames import END_STREAM, PADDED, PRIORITIZED, Code
 from .head import RequestHead
@@ -55,9 +57,10 @@ class BlockReader:
     little but what the decoder's table has.
     """
 
-    __slots__ = ("_block", "_decoder", "_fields", "_head")
+    __slots__ = ("_block", "_decoder", "_fields", "_head", "_limits")
 
     def __init__(self, limits: SessionLimits) -> None:
+        self._limits = limits
         self._decoder = Decoder(limits.max_list_bytes, limits.max_fields)
         #: A block since which nothing has changed the table, and what it says.
         self._block: bytes | None = None
@@ -78,7 +81,12 @@ class BlockReader:
         """The head of a request with the last fields; raises :class:`MalformedHead`."""
         if self._head is not None:
             return self._head
-        head = RequestHead(fields, is_cut=self._decoder.is_cut)
+        if self._decoder.is_cut:
+            # Not kept: an exception that is raised again keeps what it was raised from.
+            nbytes, count = self._limits.max_list_bytes, self._limits.max_fields
+            rule = f"the request's metadata (its header fields) has more than {nbytes} bytes"
+            return RequestHead(fields, HeadersTooLarge(f"{rule} or {count} fields"))
+        head = RequestHead(fields)
         if fields is self._fields and not head.repeated:  # else values are joined
             self._head = head
         return head

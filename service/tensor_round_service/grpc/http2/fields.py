@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from . import huffman
 from .frames import Code
 from .limits import ConnectionFault
@@ -45,15 +47,23 @@ def _malformed(reason: str) -> ConnectionFault:
     return ConnectionFault(Code.COMPRESSION_ERROR, reason)
 
 
-#: A list of fields may exceed its limits by this factor before its block is given up.
-_EXCESS = 4
+#: Fields that have a byte each, their index.
+_INDEXED = re.compile(rb"[\x81-\xfe]+")
+#: The most sizes of the table at the begin of a block: two would do (section 4.2).
+_MAX_SIZES = 16
+#: The most fields with text that are passed over behind a list that is full: 2,000 take 5 ms.
+_MAX_PASSED = 2000
+#: The fields that the refusal of a request depends on, and what is kept of one that a full list has
+#: no room for.
+_ALWAYS_KEPT = frozenset({b":method", b":scheme", b":path", b":authority", b"content-type"})
+_MAX_KEPT = 256
 
 
 class Decoder:
     """Decodes the header blocks of one connection, one after another.
 
-    A list of fields over ``max_list_bytes`` or ``max_fields`` is cut there, and the table is kept
-    right. Beyond four times a limit decoding ends: each byte may refer to a field of 4 KiB.
+    A list of fields over ``max_list_bytes`` or ``max_fields`` is cut there, but for the fields that
+    its refusal depends on. The rest of the block is read for the table alone.
     """
 
     def __init__(self, max_list_bytes: int, max_fields: int) -> None:
@@ -80,7 +90,8 @@ class Decoder:
 
     def _decode(self, block: bytes) -> list[Field]:
         fields: list[Field] = []
-        at, end, size, count = 0, len(block), 0, 0
+        at, end, size, sizes = 0, len(block), 0, 0
+        self.is_cut = False
         while at < end:
             byte = block[at]
             if 0x80 < byte < 0xFF:  # most fields: an index without further bytes
@@ -90,7 +101,8 @@ class Decoder:
                 index, at = _integer(block, at, 0x7F)
                 field = self._field(index)
             elif byte & 0xE0 == 0x20:
-                if count:
+                sizes += 1
+                if fields or sizes > _MAX_SIZES:
                     raise _malformed("a size of the table must come first")
                 limit, at = _integer(block, at, 0x1F)
                 if limit > TABLE_BYTES:
@@ -100,27 +112,65 @@ class Decoder:
                 self.has_changed = True
                 continue
             else:
-                index, at = _integer(block, at, 0x3F if byte & 0x40 else 0x0F)
-                if index:
-                    name = self._field(index)[0]
-                else:
-                    name, at = _string(block, at)
-                value, at = _string(block, at)
-                field = name, value
-                if byte & 0x40:
-                    self._table.append(field)
-                    self._used += len(name) + len(value) + FIELD_BYTES
-                    self._evict()
-                    self.has_changed = True
-            count += 1
+                field, at = self._literal(block, at)
             size += len(field[0]) + len(field[1]) + FIELD_BYTES
-            if size <= self._max_list_bytes and count <= self._max_fields:
-                fields.append(field)
-            elif size > _EXCESS * self._max_list_bytes or count > _EXCESS * self._max_fields:
+            if size > self._max_list_bytes or len(fields) == self._max_fields:
+                self.is_cut = True
+                self._keep(field, fields)
+                self._pass(block, at, fields)
+                break
+            fields.append(field)
+        return fields
+
+    def _literal(self, block: bytes, at: int) -> tuple[Field, int]:
+        """The field at ``at``, whose value is in the block, and its end."""
+        is_added = block[at] & 0x40
+        index, at = _integer(block, at, 0x3F if is_added else 0x0F)
+        if index:
+            name = self._field(index)[0]
+        else:
+            name, at = _string(block, at)
+        value, at = _string(block, at)
+        if is_added:
+            self._table.append((name, value))
+            self._used += len(name) + len(value) + FIELD_BYTES
+            self._evict()
+            self.has_changed = True
+        return (name, value), at
+
+    def _keep(self, field: Field, fields: list[Field]) -> None:
+        """Add a field to a full list, if a refusal depends on it."""
+        if field[0] in _ALWAYS_KEPT and len(fields) < self._max_fields + len(_ALWAYS_KEPT):
+            fields.append((field[0], field[1][:_MAX_KEPT]))
+
+    def _pass(self, block: bytes, at: int, fields: list[Field]) -> None:
+        """Read the rest of a block, whose list is full."""
+        passed = 0
+        while at < len(block):
+            if indexed := _INDEXED.match(block, at):
+                at = indexed.end()
+                for byte in {*indexed[0]}:
+                    self._keep(self._field(byte & 0x7F), fields)
+                continue
+            passed += 1
+            if passed > _MAX_PASSED:
                 excess = "a header block has far too many fields"
                 raise ConnectionFault(Code.ENHANCE_YOUR_CALM, excess)
-        self.is_cut = len(fields) < count
-        return fields
+            byte = block[at]
+            if byte & 0x80:
+                index, at = _integer(block, at, 0x7F)
+                self._keep(self._field(index), fields)
+            elif byte & 0xE0 == 0x20:
+                raise _malformed("a size of the table must come first")
+            elif byte & 0x40:
+                field, at = self._literal(block, at)
+                self._keep(field, fields)
+            else:  # the table does not get it: what is long need not be decoded
+                index, value = _integer(block, at, 0x0F)
+                end = _span(block, value if index else _span(block, value)[1])[1]
+                if end - at <= _MAX_KEPT:
+                    self._keep(self._literal(block, at)[0], fields)
+                at = end
 
     def _field(self, index: int) -> Field:
         if not index:
@@ -151,13 +201,17 @@ def _integer(block: bytes, at: int, mask: int) -> tuple[int, int]:
 
 
 def _string(block: bytes, at: int) -> tuple[bytes, int]:
-    is_coded = block[at] & 0x80
-    length, at = _integer(block, at, 0x7F)
-    end = at + length
-    if end > len(block):
+    begin, end = _span(block, at)
+    raw = block[begin:end]
+    return (huffman.decode(raw) if block[at] & 0x80 else raw), end
+
+
+def _span(block: bytes, at: int) -> tuple[int, int]:
+    """Where the bytes of the string at ``at`` begin and end."""
+    length, begin = _integer(block, at, 0x7F)
+    if begin + length > len(block):
         raise IndexError
-    raw = block[at:end]
-    return (huffman.decode(raw) if is_coded else raw), end
+    return begin, begin + length
 
 
 def sevens(value: int) -> bytes:

@@ -45,13 +45,18 @@ class Kind(IntEnum):
     CONTINUATION = 9
 
 
+#: The kinds whose content says something to a server. It ignores that of others, of any length
+#: (sections 4.1 and 5.5).
+USED = frozenset(Kind) - {Kind.GOAWAY}
+#: The most bytes of HEADERS beside its part of a block: padding, and a priority.
+MAX_PADDING = 1 + 255 + 5
+PRIORITY_BYTES = 5
 #: The lengths that the payloads of frames of control may have.
-ANY_LENGTH = range(MIN_FRAME_BYTES + 1)
+ANY_LENGTH = range(MAX_FRAME_BYTES + 1)
 LENGTHS: dict[int, range] = {
-    Kind.PRIORITY: range(5, 6),
     Kind.RST_STREAM: range(4, 5),
     Kind.PING: range(8, 9),
-    Kind.GOAWAY: range(8, MIN_FRAME_BYTES + 1),
+    Kind.GOAWAY: range(8, MAX_FRAME_BYTES + 1),
     Kind.WINDOW_UPDATE: range(4, 5),
 }
 

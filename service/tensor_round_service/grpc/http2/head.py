@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from copy import copy
 
-from tensor_round.contract.errors import HeadersTooLarge, RequestRefused
+from tensor_round.contract.errors import RequestRefused
 
 from ...http1.head import join_repeated
 from .fields import Field
@@ -13,9 +13,12 @@ from .frames import Code
 
 #: Names, each with a line end behind it: tokens in lower case (RFC 9113, section 8.2.1).
 _NAMES = re.compile(rb"(?:[!#$%&'*+\-.^_`|~0-9a-z]+\n)*")
-#: What values with a line end around each may not have: control characters, white space around one.
-#: One search for each takes less than a tenth of the time of a pattern for all.
-_UNSOUND = (b"\0", b"\r", b"\n ", b"\n\t", b" \n", b"\t\n")
+#: What no value may have, as in HTTP/1.1.
+_CONTROLS = bytes({*range(0x20), 0x7F} - {*b"\t\n"})
+#: White space around one of values with a line end around each. One search for each takes less than
+#: a tenth of the time of a pattern for all.
+_PADDED = (b"\n ", b"\n\t", b" \n", b"\t\n")
+_SPACE = b" \t"
 #: Fields of one connection alone (section 8.2.2).
 _OF_A_CONNECTION = frozenset(
     {b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"}
@@ -38,26 +41,28 @@ class RequestHead:
     ``fields`` are those without the pseudo-fields, in their order. ``values`` maps each name to its
     value; values of repeated fields are joined with commas, and ``repeated`` holds their names.
     ``length`` is the stated length of the body in bytes, None without one. ``fault`` is the refusal
-    of a request whose list of fields was over its limit: there are no fields from there on.
+    of a request whose list of fields was over its limit: few fields from there on are kept.
     """
 
     __slots__ = ("authority", "fault", "fields", "length", "method", "path", "repeated", "values")
 
-    def __init__(self, fields: list[Field], *, is_cut: bool = False) -> None:
-        self.fault: RequestRefused | None = None
-        if is_cut:
-            self.fault = HeadersTooLarge("the request has too many or too long header fields")
+    def __init__(self, fields: list[Field], fault: RequestRefused | None = None) -> None:
+        self.fault = fault
         count = 0
         while count < len(fields) and fields[count][0][:1] == b":":
             count += 1
         pseudo, self.fields = dict(fields[:count]), fields[count:]
         if len(pseudo) < count or not _REQUIRED <= pseudo.keys() <= _PSEUDO:
             raise MalformedHead("pseudo-fields are missing, repeated or unknown")
-        _check(fields, self.fields)
+        if _check(fields, self.fields):
+            if any(value != value.strip(_SPACE) for value in pseudo.values()):
+                raise MalformedHead("a pseudo-field has white space around its value")
+            # As HTTP/1.1 does, and gRPC's specification allows for metadata.
+            self.fields = [(name, value.strip(_SPACE)) for name, value in self.fields]
         self.method = pseudo[b":method"].decode("latin-1")
         self.path = pseudo[b":path"].decode("latin-1").partition("?")[0]
-        if not self.path:
-            raise MalformedHead("the path is empty")
+        if not self.path.startswith("/") and (self.method, self.path) != ("OPTIONS", "*"):
+            raise MalformedHead("the path must begin with /")  # section 8.3.1
         self.values = dict(self.fields)
         self.repeated: frozenset[bytes] = frozenset()
         if len(self.values) < len(self.fields):
@@ -87,10 +92,14 @@ def check_trailers(fields: list[Field]) -> None:
     _check(fields, fields)
 
 
-def _check(fields: list[Field], regular: list[Field]) -> None:
+def _check(fields: list[Field], regular: list[Field]) -> bool:
+    """Whether there is white space around a value; raises :class:`MalformedHead`."""
     names = b"".join([name + b"\n" for name, _ in regular])
     values = b"\n" + b"".join([value + b"\n" for _, value in fields])
     if names.count(b"\n") > len(regular) or not _NAMES.fullmatch(names):
         raise MalformedHead("a name is not a token in lower case")
-    if values.count(b"\n") > len(fields) + 1 or any(map(values.__contains__, _UNSOUND)):
+    if values.count(b"\n") > len(fields) + 1 or len(values.translate(None, _CONTROLS)) < len(
+        values
+    ):
         raise MalformedHead("a value has characters that no value may have")
+    return any(map(values.__contains__, _PADDED))

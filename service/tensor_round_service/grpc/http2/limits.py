@@ -11,7 +11,11 @@ from dataclasses import dataclass
 from enum import Enum
 
 from . import frames
-from .frames import SETTING, Code, Setting
+from .frames import SETTING, Code, Kind, Setting
+
+_ON_STREAMS = frozenset({Kind.HEADERS, Kind.PRIORITY, Kind.RST_STREAM, Kind.CONTINUATION})
+_ON_CONNECTIONS = frozenset({Kind.SETTINGS, Kind.PING, Kind.GOAWAY})
+_OF_BLOCKS = frozenset({Kind.HEADERS, Kind.CONTINUATION})
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +26,11 @@ class SessionLimits:
     #: ones that it has reset included, of which a further one is refused.
     streams: int = 100
     max_streams: int = 128
-    #: A header block as it is sent (gRPC: 16 KiB), and the frames that continue it (nghttp2: 8).
-    max_block_bytes: int = 16 << 10
+    #: A header block as it is sent (nghttp2: 64 KiB), and the frames that continue it (nghttp2: 8).
+    max_block_bytes: int = 64 << 10
     max_continuations: int = 8
-    #: The list of fields in a block, each with 32 bytes more, and their number.
+    #: The list of fields in a block, each with 32 bytes more, and their number. A request beyond is
+    #: refused alone.
     max_list_bytes: int = 16 << 10
     max_fields: int = 100
     #: Settings in one frame (nghttp2: 32).
@@ -53,6 +58,18 @@ class SessionLimits:
         }
         more = frames.FIRST_WINDOW - frames.DEFAULT_WINDOW
         return frames.settings(values) + frames.window_update(0, more)
+
+    def check_frame(self, kind: int, number: int, length: int) -> None:
+        """Raise :class:`ConnectionFault` for the head of a frame that no peer may send."""
+        if (kind in _ON_STREAMS and not number) or (kind in _ON_CONNECTIONS and number):
+            raise ConnectionFault(Code.PROTOCOL_ERROR, f"{Kind(kind).name} is on a wrong stream")
+        if kind in _OF_BLOCKS:
+            if length > self.max_block_bytes + frames.MAX_PADDING:
+                raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "a header block is too long")
+        elif kind in frames.USED and length > frames.MIN_FRAME_BYTES:
+            raise ConnectionFault(Code.FRAME_SIZE_ERROR, "a frame is longer than it may be")
+        if length not in frames.LENGTHS.get(kind, frames.ANY_LENGTH):
+            raise ConnectionFault(Code.FRAME_SIZE_ERROR, "a frame has a wrong length")
 
     def read_settings(self, payload: bytes) -> dict[int, int]:
         """The values in a peer's SETTINGS (RFC 9113, section 6.5.2); of one twice, the last.

@@ -16,8 +16,6 @@ from .stream import Credit, S
 
 #: Makes a stream of its number, its head, the connection's credit and the peer's first window.
 MakeStream = Callable[[int, RequestHead, Credit, int], S]
-_ON_STREAMS = frozenset({Kind.HEADERS, Kind.PRIORITY, Kind.RST_STREAM, Kind.CONTINUATION})
-_ON_CONNECTIONS = frozenset({Kind.SETTINGS, Kind.PING, Kind.GOAWAY})
 #: What a frame counts for in a turn, beside 1: decoding that many bytes of a header block takes as
 #: long as a small frame, and a stream that is opened, and maybe reset, as long as so many.
 _BYTES_A_FRAME, _FRAMES_A_STREAM = 16, 8
@@ -66,10 +64,12 @@ class Session(Generic[S]):
         self._table_size = b""
         #: Bytes that the peer may still send on streams that are over.
         self._late = 0
-        #: The frame of DATA under way: its stream, bytes of its content and padding, its end.
+        #: The frame of DATA under way: its stream, bytes of its content, and its end.
         self._data_of: S | None = None
-        self._content_left = self._padding_left = 0
+        self._content_left = 0
         self._is_last = False
+        #: Bytes of a frame under way that are ignored: padding, or all of it.
+        self._ignored_left = 0
         #: The header block under way.
         self._block: Block | None = None
 
@@ -131,9 +131,9 @@ class Session(Generic[S]):
                 if self._data_of is not None:
                     self._data_of.accept(piece)
                 self._content_received(self._data_of, len(piece))
-            elif self._padding_left:
-                count = min(self._padding_left, end - at)
-                self._padding_left -= count
+            elif self._ignored_left:
+                count = min(self._ignored_left, end - at)
+                self._ignored_left -= count
                 at += count
             elif self.frames_left <= 0:
                 self.is_waiting = True
@@ -168,8 +168,12 @@ class Session(Generic[S]):
             self.incomplete_since = None
             self._data(number, flags, length, padding)
             return body + (padding > 0)
-        if length > frames.MIN_FRAME_BYTES:
-            raise ConnectionFault(Code.FRAME_SIZE_ERROR, "a frame is longer than it may be")
+        self._limits.check_frame(kind, number, length)
+        if kind not in frames.USED:
+            self._spend_idle()
+            self.incomplete_since = None
+            self._ignored_left = length
+            return body
         if end < body + length:
             return at
         if kind == Kind.HEADERS and number > self.last and not self._may_open:
@@ -191,24 +195,25 @@ class Session(Generic[S]):
         self.credit.window -= length
         if self.credit.window < 0:
             raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "more DATA than the connection's window")
-        if stream is not None and not stream.is_reset:
-            if stream.is_ended:
-                raise ConnectionFault(Code.STREAM_CLOSED, "DATA behind the end of a stream")
+        if stream is None or stream.is_reset:
+            self._late -= length
+            if self._late < 0:
+                raise ConnectionFault(Code.STREAM_CLOSED, "DATA on a stream that is over")
+            stream = None
+        elif stream.is_ended:
+            self._reset_for(number, Code.STREAM_CLOSED)
+            stream = None
+        else:
             stream.window -= length
             if stream.window < 0:
                 raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "more DATA than a stream's window")
             if padding:
                 self._widen(stream, padding)
-        else:
-            self._late -= length
-            if self._late < 0:
-                raise ConnectionFault(Code.STREAM_CLOSED, "DATA on a stream that is over")
-            stream = None
         if padding or not (length or flags & frames.END_STREAM):
             self._spend_idle()
         self._data_of, self._is_last = stream, bool(flags & frames.END_STREAM)
         # The byte that tells the padding is passed by the caller.
-        self._content_left, self._padding_left = length - padding, max(0, padding - 1)
+        self._content_left, self._ignored_left = length - padding, max(0, padding - 1)
         if not self._content_left:
             self._content_received(stream, 0)
 
@@ -233,10 +238,6 @@ class Session(Generic[S]):
 
     def _control(self, kind: int, flags: int, number: int, payload: bytes) -> None:
         """Use a whole frame that is not DATA."""
-        if (kind in _ON_STREAMS and not number) or (kind in _ON_CONNECTIONS and number):
-            raise ConnectionFault(Code.PROTOCOL_ERROR, f"{Kind(kind).name} is on a wrong stream")
-        if len(payload) not in frames.LENGTHS.get(kind, frames.ANY_LENGTH):
-            raise ConnectionFault(Code.FRAME_SIZE_ERROR, "a frame has a wrong length")
         if kind == Kind.HEADERS:
             if not number & 1:
                 raise ConnectionFault(Code.PROTOCOL_ERROR, "the number of a stream must be odd")
@@ -263,6 +264,10 @@ class Session(Generic[S]):
             self._spend_idle()
             if kind == Kind.PING and not flags & frames.ACK:
                 self.outbox.control += frames.frame(Kind.PING, frames.ACK, 0, payload)
+            elif kind == Kind.PRIORITY and len(payload) != frames.PRIORITY_BYTES:
+                if number not in self.streams:
+                    raise ConnectionFault(Code.FRAME_SIZE_ERROR, "PRIORITY has a wrong length")
+                raise StreamFault(Code.FRAME_SIZE_ERROR)  # section 6.3
 
     def _settings(self, flags: int, payload: bytes) -> None:
         self._spend_idle()
@@ -284,20 +289,22 @@ class Session(Generic[S]):
         self.outbox.control += frames.frame(Kind.SETTINGS, frames.ACK, 0)
 
     def _window_update(self, number: int, nbytes: int) -> None:
-        if not nbytes:
-            raise ConnectionFault(Code.PROTOCOL_ERROR, "a window is updated by 0")
         if number:
             self._check_opened(number)
             stream = self.streams.get(number)
             if stream is None or stream.is_reset:
                 return
+            if not nbytes:
+                raise StreamFault(Code.PROTOCOL_ERROR)
             stream.send_window += nbytes
+            if stream.send_window > frames.MAX_WINDOW:
+                raise StreamFault(Code.FLOW_CONTROL_ERROR)
             self.outbox.give_turn(stream)
-            widest = stream.send_window
-        else:
-            self.outbox.window += nbytes
-            widest = self.outbox.window
-        if widest > frames.MAX_WINDOW:
+            return
+        if not nbytes:
+            raise ConnectionFault(Code.PROTOCOL_ERROR, "a window is updated by 0")
+        self.outbox.window += nbytes
+        if self.outbox.window > frames.MAX_WINDOW:
             raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "a window overflows")
 
     def _block_part(self, flags: int, block: Block, part: bytes) -> None:
@@ -317,8 +324,11 @@ class Session(Generic[S]):
             self._open(number, self._blocks.head(fields), block.ends)
             return
         stream = self.streams.get(number)
-        if stream is None or stream.is_reset:  # late trailers
-            self._spend_idle()
+        if stream is None or stream.is_reset:
+            if fields and fields[0][0].startswith(b":"):  # the head of a request: section 5.1.1
+                lower = "a stream has a lower number than one before"
+                raise ConnectionFault(Code.PROTOCOL_ERROR, lower)
+            self._spend_idle()  # late trailers
             return
         if stream.is_ended:
             raise StreamFault(Code.STREAM_CLOSED)
@@ -330,13 +340,21 @@ class Session(Generic[S]):
             self.events.append((Event.ARRIVED, stream))
 
     def _open(self, number: int, head: RequestHead, ends: bool) -> None:
-        if self.is_draining or len(self.streams) >= self._limits.max_streams:
+        if self.is_draining or self._is_full():
             raise StreamFault(Code.REFUSED_STREAM)
         stream = self._make(number, head, self.credit, self._first_window)
         self.streams[number] = stream
         self.events.append((Event.OPENED, stream))
         if ends:
             self._end(stream)
+
+    def _is_full(self) -> bool:
+        """Whether the peer has as many streams as it may (section 5.1.2), or as are kept for it."""
+        limits, kept = self._limits, len(self.streams)
+        if kept < limits.streams:
+            return False
+        over = sum(each.is_reset or each.is_finished for each in self.streams.values())
+        return kept - over >= limits.streams or kept >= limits.max_streams
 
     def _check_opened(self, number: int) -> None:
         if number > self.last or not number & 1:

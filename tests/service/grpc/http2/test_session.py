@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 
+import hpack
 import pytest
 
 from support.http.http2_frames import (
@@ -175,16 +176,24 @@ FAULTS: dict[Code, dict[str, bytes]] = {
         "small frames": setting(Setting.MAX_FRAME_SIZE, 16383),
         "large frames": setting(Setting.MAX_FRAME_SIZE, 1 << 24),
         "a window of 0 more": UP_TO(0, 0),
-        "a stream's window of 0 more": opened(1) + UP_TO(1, 0),
         "a window of an idle stream": UP_TO(1, 1),
         "PING on a stream": frame(Kind.PING, 0, 1, bytes(8)),
         "GOAWAY on a stream": frame(Kind.GOAWAY, 0, 1, bytes(8)),
         "RST_STREAM of an idle stream": frames.rst_stream(1, Code.CANCEL),
         "RST_STREAM of no stream": frames.rst_stream(0, Code.CANCEL),
         "PRIORITY of no stream": frame(Kind.PRIORITY, 0, 0, bytes(5)),
+        "a lower number than one before": opened(5) + opened(3),
+        "the number of a stream that is over": opened(1)
+        + frames.rst_stream(1, Code.CANCEL)
+        + opened(1),
         "PUSH_PROMISE": frame(Kind.PUSH_PROMISE, END_HEADERS, 1, bytes(4)),
     },
-    Code.STREAM_CLOSED: {"DATA behind the end": opened(1, ends=True) + data(1, b"x")},
+    Code.STREAM_CLOSED: {
+        "DATA far behind the end": opened(1, ends=True) + data(1, b"x") + data(1, b"x")
+    },
+    Code.ENHANCE_YOUR_CALM: {
+        "a long header block": frame(Kind.HEADERS, END_HEADERS, 1, bytes((64 << 10) + 300))
+    },
     Code.COMPRESSION_ERROR: {"no block": frame(Kind.HEADERS, END_HEADERS, 1, b"\x80")},
     Code.FRAME_SIZE_ERROR: {
         "SETTINGS of 5 bytes": frame(Kind.SETTINGS, 0, 0, bytes(5)),
@@ -195,7 +204,6 @@ FAULTS: dict[Code, dict[str, bytes]] = {
         "RST_STREAM of 5 bytes": frame(Kind.RST_STREAM, 0, 1, bytes(5)),
         "PRIORITY of 4 bytes": frame(Kind.PRIORITY, 0, 1, bytes(4)),
         "a long frame of control": frame(Kind.PING, 0, 0, bytes(16385)),
-        "a long unknown frame": frame(77, 0, 0, bytes(16385)),
     },
     Code.FLOW_CONTROL_ERROR: {
         "a first window over 2**31": setting(Setting.INITIAL_WINDOW_SIZE, 1 << 31),
@@ -203,7 +211,6 @@ FAULTS: dict[Code, dict[str, bytes]] = {
         + UP_TO(1, 1)
         + setting(Setting.INITIAL_WINDOW_SIZE, MAX_WINDOW),
         "an overflowing window": UP_TO(0, MAX_WINDOW),
-        "a stream's overflowing window": opened(1) + UP_TO(1, MAX_WINDOW),
     },
 }
 CASES = [
@@ -228,10 +235,40 @@ def test_faults_end_a_connection(hello: bytes, received: bytes, code: Code) -> N
     assert not peer.sent()
 
 
+#: What resets a stream alone, by the code that says why.
+OF_A_STREAM: dict[str, tuple[bytes, Code]] = {
+    "DATA behind its end": (opened(1, ends=True) + data(1, b"x"), Code.STREAM_CLOSED),
+    "its window of 0 more": (opened(1) + UP_TO(1, 0), Code.PROTOCOL_ERROR),
+    "its overflowing window": (opened(1) + UP_TO(1, MAX_WINDOW), Code.FLOW_CONTROL_ERROR),
+    "its PRIORITY of 4 bytes": (
+        opened(1) + frame(Kind.PRIORITY, 0, 1, bytes(4)),
+        Code.FRAME_SIZE_ERROR,
+    ),
+}
+
+
+@pytest.mark.parametrize(("received", "code"), OF_A_STREAM.values(), ids=OF_A_STREAM)
+def test_fault_of_a_stream_leaves_the_others(received: bytes, code: Code) -> None:
+    peer = Peer(received, opened(3, ends=True))
+    assert peer.fault is None
+    assert [(each.stream, each.code) for each in peer.sent()] == [(1, code)]
+    assert [each.is_reset for each in peer.session.streams.values()] == [True, False]
+
+
+@pytest.mark.parametrize("size", [1000, 1 << 14, 1 << 30])
+@pytest.mark.parametrize("kind", [77, Kind.GOAWAY])
+def test_content_of_ignored_frames_has_any_length(kind: int, size: int) -> None:
+    peer, whole = Peer(), frame(kind, 0, 0, bytes(1 << 20))
+    for begin in range(0, len(whole), size):
+        peer.receive(whole[begin : begin + size])
+    assert peer.receive(opened(1)) == [Event.OPENED]
+
+
 BAD_HEADS = {
     "no method": CALL[1:],
     "no path": [CALL[0], CALL[1]],
     "an empty path": [*CALL[:2], (":path", "")],
+    "a path that is no path": [*CALL[:2], (":path", "a.Service/Method")],
     "a method twice": [CALL[0], *CALL],
     "an unknown pseudo-field": [(":protocol", "x"), *CALL],
     "a pseudo-field behind others": [*CALL, (":authority", "x")],
@@ -240,8 +277,8 @@ BAD_HEADS = {
     "an empty name": [*CALL, ("", "x")],
     "a value with a line end": [*CALL, ("a", "x\ny")],
     "a value with NUL": [*CALL, ("a", "x\0y")],
-    "a value behind a space": [*CALL, ("a", " x")],
-    "a value before a tab": [*CALL, ("a", "x\t")],
+    "a value with a control character": [*CALL, ("a", "x\x1by")],
+    "a pseudo-field behind a space": [*CALL[:2], (":path", " /")],
     "connection": [*CALL, ("connection", "close")],
     "transfer-encoding": [*CALL, ("transfer-encoding", "chunked")],
     "te": [*CALL, ("te", "gzip")],
@@ -320,11 +357,38 @@ def test_request_head_is_parsed() -> None:
     assert head.fault is None
 
 
-def test_a_list_of_fields_over_its_limit_is_a_fault_of_its_head() -> None:
-    many = [(f"x{number}", "y") for number in range(100)]
-    peer = Peer(opened(1, *many, ends=True), opened(3, ends=True))
-    assert isinstance(peer.stream(1).head.fault, HeadersTooLarge)
-    assert peer.stream(3).head.fault is None
+def test_white_space_around_values_is_removed() -> None:
+    head = Peer(opened(1, ("a", " x\t"), ("b", "\t"), ("c", "y z"))).stream().head
+    assert [head.values[name] for name in (b"a", b"b", b"c")] == [b"x", b"", b"y z"]
+    assert head.fields[-3:] == [(b"a", b"x"), (b"b", b""), (b"c", b"y z")]
+
+
+#: Lists of fields over a limit, before or behind those of a call.
+LONG: dict[str, list[tuple[str, str]]] = {
+    "many": [(f"x{number}", "y") for number in range(1000)],
+    "large": [("x", "y" * 60_000)],
+    "large in the table": [(f"x{number}", "y" * 1000) for number in range(60)],
+}
+
+
+@pytest.mark.parametrize("is_coded", [False, True], ids=["plain", "coded"])
+@pytest.mark.parametrize("is_kept", [False, True], ids=["alone", "in the table"])
+@pytest.mark.parametrize("fields", LONG.values(), ids=LONG)
+def test_a_list_of_fields_over_its_limit_is_a_fault_of_its_head(
+    fields: list[tuple[str, str]], is_kept: bool, is_coded: bool
+) -> None:
+    """The stream's alone, however it is sent; the table stays that of the peer."""
+    encoder, peer = hpack.Encoder(), Peer()
+    for number, sent in (1, [*CALL[:4], *fields, *CALL[4:]]), (3, [*CALL, ("x", "y")]):
+        content = encoder.encode([(*each, not is_kept) for each in sent], huffman=is_coded)
+        peer.receive(frame(Kind.HEADERS, END_STREAM, number, content[:20_000]))
+        peer.receive(frame(Kind.CONTINUATION, END_HEADERS, number, content[20_000:]))
+    assert peer.fault is None
+    long, short = peer.stream(1).head, peer.stream(3).head
+    assert isinstance(long.fault, HeadersTooLarge)
+    assert "metadata" in str(long.fault)
+    assert (long.path, long.values[b"content-type"]) == ("/a.Service/Method", b"application/grpc")
+    assert (short.fault, short.values[b"x"]) == (None, b"y")
 
 
 @pytest.mark.parametrize(
