@@ -22,7 +22,9 @@ def feature(site: Site) -> Feature:
         f"/{control.SERVICE}/ModelInfer": infer.infer,
         f"/{control.SERVICE}/ModelStreamInfer": infer.infer_stream,
         **control.control_methods(site.provision(ControlCalls)),
-        **health.health_methods(site.readiness.check, lambda: site.lifecycle.draining),
+        **health.health_methods(
+            site.readiness.check, lambda: site.lifecycle.draining, site.engine.memory
+        ),
         **reflection_methods(),
     }
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Awaitable, Callable
 from time import perf_counter
 
 from tensor_round.contract.errors import (
     InvalidDescriptor,
+    MethodNotAllowed,
     PayloadSizeMismatch,
     RequestRefused,
     TensorTooLarge,
     UnsupportedEncoding,
     UnsupportedMediaType,
 )
+from tensor_round.contract.quoting import shown
 
 from ..content.codings import DECODING_BYTES, Beside, Decoded, decoder_for, here
 from ..content.sources import ByteSource, Parts, Progress, expect_end, read_all, read_up_to
@@ -21,7 +24,7 @@ from ..engine.job import Job, Observer
 from ..gate import Gate, Span
 from .http2.fields import encoded
 from .http2.serving import ServedStream
-from .status import trailers_of
+from .status import CallRefused, Status, trailers_of
 
 #: Of each message: whether it is compressed, and its length in bytes.
 _PREFIX = struct.Struct(">BI")
@@ -32,7 +35,8 @@ HEAD_BYTES = 4 << 10
 MAX_LENGTH = 64 << 10
 #: Seconds of silence between two messages of a call.
 MESSAGE_SECONDS = 60.0
-_UNSUPPORTED = encoded((b":status", b"415"))
+#: The types of gRPC's requests with Protocol Buffers.
+_CONTENT_TYPES = re.compile(rb"application/grpc(?:\+proto)?[ \t]*(?:;.*)?", re.IGNORECASE)
 
 
 class Rest:
@@ -70,6 +74,15 @@ class Call:
     ) -> None:
         self.stream = stream
         self.gate = gate
+        head = stream.head
+        content_type = head.values.get(b"content-type", b"")
+        #: Why the caller does not speak gRPC; None if it does.
+        self.foreign: RequestRefused | None = None
+        if not _CONTENT_TYPES.fullmatch(content_type):
+            only = "over HTTP/2 this service supports only gRPC: application/grpc, +proto"
+            self.foreign = UnsupportedMediaType(only)
+        elif head.method != "POST":
+            self.foreign = MethodNotAllowed("the method of gRPC is POST", allow="POST")
         #: Observes the jobs of its inferences.
         self.observer: Observer | None = gate.metrics
         if span is not None and gate.metrics is not None:
@@ -125,10 +138,15 @@ class Call:
                 got_bytes=length,
             )
         if is_compressed:
-            coding = self.stream.head.values.get(b"grpc-encoding", b"")
-            decoder = decoder_for(coding.decode("latin-1"))
+            coding = self.stream.head.values.get(b"grpc-encoding", b"").decode("latin-1")
+            try:
+                decoder = decoder_for(coding)
+            except UnsupportedEncoding:
+                rule = f"grpc-encoding must be identity, gzip or deflate, got {shown(coding)}"
+                raise UnsupportedEncoding(rule) from None
             if decoder is None:
-                raise UnsupportedEncoding("a message is compressed, but grpc-encoding is missing")
+                rule = "a message is compressed, but grpc-encoding names no coding"
+                raise CallRefused(Status.INTERNAL, rule)
             job.reserve(DECODING_BYTES)
             rest, length = Decoded(rest, decoder, run), 0
         return memoryview(await read_all(rest, limit, job.reserve, length))
@@ -175,8 +193,11 @@ class Call:
 
     async def refuse(self, refusal: RequestRefused) -> bool:
         """End the call with a refusal; returns whether it was sent."""
-        if isinstance(refusal, UnsupportedMediaType):  # the caller does not speak gRPC
-            return await self.stream.send([], b"", head=_UNSUPPORTED)
+        if self.foreign is not None:
+            fields = [(b":status", b"%d" % refusal.status)]
+            if isinstance(refusal, MethodNotAllowed):
+                fields.append((b"allow", refusal.allow.encode()))
+            return await self.stream.send([], b"", head=encoded(*fields))
         return await self.respond([], trailers_of(refusal))
 
 

@@ -11,7 +11,11 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from time import perf_counter
 
-from tensor_round.contract.errors import PayloadSizeMismatch, RequestRefused
+from tensor_round.contract.errors import (
+    PayloadSizeMismatch,
+    RequestRefused,
+    UnsupportedEncoding,
+)
 from tensor_round.contract.progress import Pause
 from tensor_round.contract.wire import native
 
@@ -29,9 +33,17 @@ from ..routes.tensor_route import beside
 from .call import HEAD_BYTES, MAX_LENGTH, PREFIX_BYTES, Call, Rest, prefixed
 from .http2.fields import encoded
 from .http2.serving import ServedStream
-from .messages import BYTES_A_BYTE, SCHEMA, find_tensor, read_request, response_head
+from .messages import (
+    BYTES_A_BYTE,
+    SCHEMA,
+    find_tensor,
+    has_varints,
+    packed_varints,
+    read_request,
+    response_head,
+)
 from .protobuf import varint
-from .status import OK, outcome
+from .status import OK, CallRefused, outcome
 
 #: The field of an answer in a message of ``ModelStreamInfer``, length-delimited.
 _STREAM_RESPONSE = ".inference.ModelStreamInferResponse"
@@ -45,11 +57,25 @@ _SKIPPED_BYTES = 8 << 20
 
 @dataclass(frozen=True)
 class _Planned:
-    """A plan, and its response before the raw tensor of ``nbytes`` bytes."""
+    """A plan, and its response before the tensor, which has ``nbytes`` bytes there."""
 
     plan: InferencePlan
     head: bytes
     nbytes: int
+    is_typed: bool
+
+    @classmethod
+    def of(cls, plan: InferencePlan, nbytes: int | None, *, is_typed: bool) -> _Planned:
+        """With the head of a response; None if the tensor is in shared memory."""
+        members, output = plan.response_members, plan.response_output
+        head = response_head(members, output, nbytes, is_typed=is_typed)
+        return cls(plan, head, nbytes or 0, is_typed)
+
+    @property
+    def has_varints(self) -> bool:
+        """Whether the numbers of the tensor are yet to be written."""
+        plan = self.plan
+        return self.is_typed and not plan.output.region and has_varints(str(plan.carrier.oip))
 
     @cached_property
     def single(self) -> bytes:
@@ -144,6 +170,11 @@ class InferMethods:
             tensor = Prefixed(memoryview(held), source)
         try:
             output = await inference.infer(planned.plan, tensor, job, stated)
+            if planned.has_varints:
+                datatype = str(planned.plan.carrier.oip)
+                write = partial(packed_varints, output, datatype)
+                output = await inference.engine.run_slowly(write, planned.nbytes * JSON_COST, job)
+                planned = _Planned.of(planned.plan, sum(map(len, output)), is_typed=True)
         except Exception:  # of any class: it is counted, and raised on
             inference.counts.failed(planned.plan.model, perf_counter() - began)
             raise
@@ -172,8 +203,7 @@ class InferMethods:
             self._inference.counts.failed(model, perf_counter() - began)
             raise
         nbytes = None if plan.output.region is not None else plan.call.output.byte_length
-        head = response_head(plan.response_members, plan.response_output, nbytes)
-        return _Planned(plan, head, nbytes or 0), read.tensor or b""
+        return _Planned.of(plan, nbytes, is_typed=read.is_typed), read.tensor or b""
 
 
 @lru_cache(16)
@@ -184,9 +214,9 @@ def _backend_field(name: str) -> bytes:
 async def _refuse(call: Call, rest: Rest, length: int, refusal: RequestRefused) -> bool:
     """Answer a message by a refusal, and drop what is left of it.
 
-    Raises the refusal where that is too much: it ends the call.
+    Raises the refusal where that is too much, or the coding is at fault: it ends the call.
     """
-    if rest.left > _SKIPPED_BYTES:
+    if rest.left > _SKIPPED_BYTES or isinstance(refusal, CallRefused | UnsupportedEncoding):
         raise refusal
     dropped = memoryview(bytearray(min(rest.left, MAX_LENGTH)))
     while rest.left:

@@ -1,7 +1,8 @@
 """Inference requests and responses of the Open Inference Protocol as Protocol Buffers.
 
 They become the requests of :mod:`..codec.oip`, so that their rules and refusals are those of HTTP.
-The raw tensor is not read here: it stays where it is received.
+The raw tensor is not read here: it stays where it is received. Nor are the numbers of typed
+contents written that are on the wire as they are in memory: those of floating-point types.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ import numpy.typing as npt
 
 from tensor_round.contract.dtypes import BY_OIP
 from tensor_round.contract.errors import InvalidDescriptor
+from tensor_round.contract.progress import Pause
 from tensor_round.contract.quoting import shown
 
+from ..content.sources import Parts
 from ..oip import codec
 from .protobuf import CutOff, Malformed, Message, Schema, fields, read_varint, varint
 
@@ -28,13 +31,19 @@ SCHEMA = Schema(DESCRIPTORS)
 
 _REQUEST, _RESPONSE = ".inference.ModelInferRequest", ".inference.ModelInferResponse"
 _CONTENTS = ".inference.InferTensorContents"
+_OUTPUT = f"{_RESPONSE}.InferOutputTensor"
 #: The raw tensors' fields, length-delimited, as they begin on the wire.
 _RAW_INPUT = 7 << 3 | 2
 _RAW_OUTPUT = varint(6 << 3 | 2)
+#: Those of the outputs in a response, and of the contents in an output; the last field of each.
+_OUTPUTS = _OUTPUT_CONTENTS = varint(5 << 3 | 2)
 #: The other fields of a request, most of which are shorter than 128 bytes.
 _SHORT_FIELDS = frozenset(number << 3 | 2 for number in range(1, 7))
-#: Temporary memory of :func:`read_request` for each byte of typed contents.
+#: Temporary memory of :func:`read_request` for each byte of typed contents. Each number has a byte
+#: at least, so it is enough for :func:`packed_varints` after that.
 BYTES_A_BYTE = 64
+#: Numbers that are written between two pauses: about 1 ms of work.
+_WRITTEN_NUMBERS = 16 << 10
 #: For each datatype with typed contents: their field, and the type of the numbers.
 _TYPED = {
     **{name: (2, name.lower()) for name in ("INT8", "INT16", "INT32")},
@@ -52,13 +61,15 @@ _INTEGERS = {2: "int32", 3: "int64", 4: "uint32", 5: "uint64"}
 class InferRequest:
     """A request, whose input is :class:`.oip.Binary` if its bytes are or follow in the message.
 
-    ``tensor`` are those bytes, if they were in what was read.
+    ``tensor`` are those bytes, if they were in what was read. If they were typed contents
+    (``is_typed``), so is the output.
     """
 
     model_name: str
     model_version: str
     request: codec.Request
     tensor: bytes | memoryview | None
+    is_typed: bool
 
 
 def find_tensor(message: bytes | memoryview) -> tuple[int, int, int] | None:
@@ -97,6 +108,7 @@ def read_request(message: bytes | memoryview, following: int | None = None) -> I
         if following is not None:
             raw.append(following)
         inputs = [dict(each) for each in members.get("inputs", ())]
+        is_typed = any(each.get("contents") is not None for each in inputs)
         tensors = [_source(each, raw, position) for position, each in enumerate(inputs)]
         outputs = [
             {"name": each.get("name", ""), "parameters": _parameters(each, "binary_data")}
@@ -118,9 +130,8 @@ def read_request(message: bytes | memoryview, following: int | None = None) -> I
         binary_output=True,
     )
     tensor = next((each for each in tensors if each is not None), None)
-    return InferRequest(
-        members.get("model_name", ""), members.get("model_version", ""), request, tensor
-    )
+    name, version = members.get("model_name", ""), members.get("model_version", "")
+    return InferRequest(name, version, request, tensor, is_typed)
 
 
 def _source(tensor: Message, raw: list[Any], position: int) -> bytes | memoryview | None:
@@ -215,16 +226,61 @@ def _varints(packed: memoryview) -> npt.NDArray[np.uint64]:
     return numbers
 
 
-def response_head(
-    members: Mapping[str, Any], output: Mapping[str, Any], nbytes: int | None
-) -> bytes:
-    """A response before its raw tensor of ``nbytes`` bytes; None if there is none.
+def has_varints(datatype: str) -> bool:
+    """Whether the typed contents of a datatype are written by :func:`packed_varints`."""
+    return datatype in _TYPED and _TYPED[datatype][0] in _INTEGERS
 
+
+def packed_varints(tensor: Parts, datatype: str, pause: Pause) -> list[bytes]:
+    """The integers of a tensor, whose bytes are little-endian, as those of a packed field."""
+    dtype = np.dtype(_TYPED[datatype][1]).newbyteorder("<")
+    numbers = np.frombuffer(b"".join(tensor), dtype)
+    wide = np.int64 if dtype.kind == "i" else np.uint64
+    packed = []
+    for begin in range(0, numbers.size, _WRITTEN_NUMBERS):
+        run = numbers[begin : begin + _WRITTEN_NUMBERS].astype(wide).view(np.uint64)
+        packed.append(_as_varints(run))
+        pause()
+    return packed
+
+
+def _as_varints(numbers: npt.NDArray[np.uint64]) -> bytes:
+    """Numbers in groups of seven bits, as :func:`varint` writes one."""
+    lengths = np.ones(numbers.size, np.int64)
+    for place in range(1, 10):
+        lengths += numbers >> np.uint64(7 * place) > 0
+    ends = np.cumsum(lengths)
+    octets = np.zeros(int(ends[-1]), np.uint8)
+    begins = ends - lengths
+    for place in range(int(lengths.max())):
+        has = lengths > place
+        digits = (numbers[has] >> np.uint64(7 * place)) & np.uint64(0x7F)
+        octets[begins[has] + place] = digits.astype(np.uint8) | 0x80
+    octets[ends - 1] &= 0x7F
+    return octets.tobytes()
+
+
+def response_head(
+    members: Mapping[str, Any],
+    output: Mapping[str, Any],
+    nbytes: int | None,
+    *,
+    is_typed: bool = False,
+) -> bytes:
+    """A response before its tensor of ``nbytes`` bytes; None if there is none.
+
+    The tensor is raw, or its numbers are typed contents if ``is_typed`` and the datatype has such.
     ``members`` and ``output`` are as in JSON.
     """
     parameters = {name: choice(value) for name, value in output.get("parameters", {}).items()}
-    response = {**members, "outputs": [{**output, "parameters": parameters}]}
-    head = SCHEMA.write(_RESPONSE, response)
+    output = {**output, "parameters": parameters}
+    if nbytes is not None and is_typed and output["datatype"] in _TYPED:
+        field = varint(_TYPED[output["datatype"]][0] << 3 | 2) + varint(nbytes)
+        contents = _OUTPUT_CONTENTS + varint(len(field) + nbytes) + field
+        written = SCHEMA.write(_OUTPUT, output) + contents
+        begin = SCHEMA.write(_RESPONSE, members), _OUTPUTS, varint(len(written) + nbytes)
+        return b"".join((*begin, written))
+    head = SCHEMA.write(_RESPONSE, {**members, "outputs": [output]})
     return head if nbytes is None else b"".join((head, _RAW_OUTPUT, varint(nbytes)))
 
 

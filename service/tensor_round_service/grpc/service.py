@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from time import perf_counter
 
-from tensor_round.contract.errors import Draining, NotOffered, RequestRefused, UnsupportedMediaType
+from tensor_round.contract.errors import Draining, NotOffered, RequestRefused
 from tensor_round.contract.quoting import shown
 
 from ..content.sources import ClientDisconnected
@@ -20,7 +20,6 @@ from .http2.fields import encoded
 from .http2.serving import ServedStream
 from .status import EXPIRED, Status, outcome, seconds_of, status_of
 
-_CONTENT_TYPE = b"application/grpc"
 #: What a call takes of the budget while its request is not whole: its stream and its task.
 _WAITING_BYTES = 8 << 10
 #: The statuses that say that the server has failed, of those that this one has.
@@ -28,7 +27,7 @@ _FAILURES = frozenset(
     {Status.DEADLINE_EXCEEDED, Status.UNIMPLEMENTED, Status.INTERNAL, Status.UNAVAILABLE}
 )
 #: ``:status: 200`` of HPACK's table, and the type of every response.
-_OPENING = b"\x88" + encoded((b"content-type", _CONTENT_TYPE))
+_OPENING = b"\x88" + encoded((b"content-type", b"application/grpc"))
 
 
 class Service:
@@ -52,10 +51,13 @@ class Service:
         timer: asyncio.TimerHandle | None = None
         try:
             try:
-                method = self._checked(stream)
+                method = self._checked(call)
                 if (timeout := stream.head.values.get(b"grpc-timeout")) is not None:
-                    loop = asyncio.get_running_loop()
-                    timer = loop.call_later(seconds_of(timeout), stream.expire)
+                    left = seconds_of(timeout) - (perf_counter() - began)
+                    if left <= 0:
+                        stream.expire()
+                        raise ClientDisconnected
+                    timer = asyncio.get_running_loop().call_later(left, stream.expire)
                 if not stream.is_ended:
                     job.reserve(_WAITING_BYTES)
                 is_sent = await method(call, job)
@@ -93,12 +95,11 @@ class Service:
                     request_id=request_id[1],
                 )
 
-    def _checked(self, stream: ServedStream) -> Method:
+    def _checked(self, call: Call) -> Method:
         """The method of a call that may be served."""
-        head = stream.head
-        content_type = head.values.get(b"content-type", b"")
-        if head.fault is None and not content_type.startswith(_CONTENT_TYPE):
-            raise UnsupportedMediaType("over HTTP/2 this service supports only gRPC")
+        head = call.stream.head
+        if head.fault is None and call.foreign is not None:
+            raise call.foreign
         self._gate.check(head)
         method = self._methods.get(head.path)
         if method is None:

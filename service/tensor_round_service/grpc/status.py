@@ -6,8 +6,9 @@ import re
 from enum import IntEnum
 from urllib.parse import quote
 
-from tensor_round.contract.errors import InvalidDescriptor, RequestRefused
+from tensor_round.contract.errors import InvalidDescriptor, RequestRefused, UnsupportedEncoding
 
+from ..content.codings import CODINGS, IDENTITY
 from .http2.fields import encoded
 
 
@@ -24,6 +25,14 @@ class Status(IntEnum):
     INTERNAL = 13
     UNAVAILABLE = 14
     UNAUTHENTICATED = 16
+
+
+class CallRefused(RequestRefused):
+    """A refusal for a reason that gRPC alone has; HTTP's status is 400."""
+
+    def __init__(self, status: Status, detail: str) -> None:
+        super().__init__(detail)
+        self.grpc_status = status
 
 
 #: The status of a refusal, by its status in HTTP; of all others under 500 INVALID_ARGUMENT.
@@ -56,6 +65,8 @@ EXPIRED = encoded(
 
 def status_of(refusal: RequestRefused) -> Status:
     """The status of a refusal."""
+    if isinstance(refusal, CallRefused):
+        return refusal.grpc_status
     other = Status.INTERNAL if refusal.status >= 500 else Status.INVALID_ARGUMENT
     return _BY_HTTP.get(refusal.status, other)
 
@@ -74,6 +85,8 @@ def trailers_of(refusal: RequestRefused) -> bytes:
         (b"grpc-status", b"%d" % status_of(refusal)),
         (b"grpc-message", message.encode()),
     ]
+    if isinstance(refusal, UnsupportedEncoding):
+        fields.append((b"grpc-accept-encoding", ",".join((IDENTITY, *CODINGS)).encode()))
     if refusal.retry_after is not None:  # gRPC's retry policies read it
         fields.append((b"grpc-retry-pushback-ms", b"%d" % (1000 * refusal.retry_after)))
     return encoded(*fields)

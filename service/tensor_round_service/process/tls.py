@@ -13,6 +13,15 @@ from ..settings import Settings
 
 logger = logging.getLogger(__name__)
 
+#: The suites of TLS 1.2: authenticated encryption with forward secrecy, as all of TLS 1.3 are.
+CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
+_NOT_TLS = b"This port serves HTTPS only: use https:// in place of http://.\n"
+#: What OpenSSL calls the usual requests without TLS, and the response to each.
+_PLAIN_REASONS = frozenset({"HTTP_REQUEST", "HTTPS_PROXY_REQUEST"})
+_PLAIN_RESPONSE = (
+    b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n"
+    b"Content-Length: %d\r\nConnection: close\r\n\r\n%b" % (len(_NOT_TLS), _NOT_TLS)
+)
 #: Timeout of the TLS shutdown: for the rest of a response and the peer's close_notify.
 SHUTDOWN_SECONDS = 5.0
 
@@ -62,6 +71,38 @@ class ServerTLS:
         return True
 
 
+class _Handshake(ssl.SSLObject):
+    """The TLS of one connection; it responds to a request without TLS in text."""
+
+    _bios: tuple[ssl.MemoryBIO, ssl.MemoryBIO]
+    _has_responded = False
+
+    def do_handshake(self) -> None:
+        """Continue the handshake. It fails after a response, but no sooner: that is to be sent."""
+        try:
+            super().do_handshake()
+        except ssl.SSLError as error:
+            incoming, outgoing = self._bios
+            is_plain = error.reason in _PLAIN_REASONS or b" HTTP/" in incoming.read()
+            if self._has_responded or not is_plain:
+                raise
+            self._has_responded = True
+            outgoing.write(_PLAIN_RESPONSE)
+            raise ssl.SSLWantReadError from None
+
+
+class _Context(ssl.SSLContext):
+    sslobject_class = _Handshake
+
+    def wrap_bio(
+        self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *args: Any, **options: Any
+    ) -> ssl.SSLObject:
+        made = super().wrap_bio(incoming, outgoing, *args, **options)
+        assert isinstance(made, _Handshake)
+        made._bios = incoming, outgoing
+        return made
+
+
 def server_context(
     certfile: Path,
     keyfile: Path | None = None,
@@ -69,14 +110,16 @@ def server_context(
     *,
     alpn: str | None = None,
 ) -> ssl.SSLContext:
-    """A context with TLS 1.2 and 1.3, and Python's cipher suites, which have forward secrecy.
+    """A context with TLS 1.2 and 1.3, and suites with authenticated encryption and forward secrecy.
 
     With ``ca_certs``, the handshake fails for clients without a certificate of one of these
     authorities. A client that offers nothing but ``alpn`` gets that protocol. Raises
     :class:`CertificateError`.
     """
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context = _Context(ssl.PROTOCOL_TLS_SERVER)
+    context.verify_flags = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).verify_flags
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers(CIPHERS)
     # The first that the client offers, too, is chosen. gRPC's clients offer h2 alone; curl and
     # browsers offer both, and the other routes are HTTP/1.1's.
     context.set_alpn_protocols(["http/1.1", *([] if alpn is None else [alpn])])

@@ -262,6 +262,20 @@ def _set(into: Any, parameters: dict[str, Any]) -> None:
 
 
 def tensor_of(answer: Answer, dtype: str = "<f4") -> np.ndarray[Any, Any]:
-    """The output of an inference."""
+    """The output of an inference, which is raw."""
     (raw,) = answer.read("ModelInferResponse").raw_output_contents
     return np.frombuffer(raw, dtype)
+
+
+def output_bytes(response: Any) -> bytes:
+    """The output of an inference, which is raw, or has typed contents, or is elsewhere."""
+    raw = b"".join(response.raw_output_contents)
+    (output,) = response.outputs
+    if not output.HasField("contents"):
+        return raw
+    assert not response.raw_output_contents
+    kind = _TYPED.get(output.datatype, "fp32")
+    numbers = getattr(output.contents, f"{kind}_contents")
+    if kind.startswith("fp"):  # Python has no float32: a NaN might lose bits
+        return bytes(output.contents.SerializeToString()[-len(numbers) * int(kind[2:]) // 8 :])
+    return np.array(numbers, output.datatype.lower()).tobytes()

@@ -8,7 +8,15 @@ from typing import Any
 
 from google.protobuf import message
 
-from support.http.grpc_client import Answer, connected, framed, infer_request, made, plain
+from support.http.grpc_client import (
+    Answer,
+    connected,
+    framed,
+    infer_request,
+    made,
+    output_bytes,
+    plain,
+)
 from support.http.inference_form import Outcome
 
 from .callers import Caller, Unfinished
@@ -68,7 +76,7 @@ def _inferred(answer: Answer) -> Outcome:
         assert not answer.content
         return _outcome(answer, None, b"")
     response = answer.read("ModelInferResponse")
-    return _outcome(answer, unwrapped(response), b"".join(response.raw_output_contents))
+    return _outcome(answer, unwrapped(response), output_bytes(response))
 
 
 def unwrapped(response: message.Message) -> Any:
@@ -77,6 +85,7 @@ def unwrapped(response: message.Message) -> Any:
         case {"raw_output_contents": _, "outputs": outputs}:
             del document["raw_output_contents"]
             for output in outputs:
+                output.pop("contents", None)
                 output["parameters"] = _chosen(output["parameters"])
         case {"models": models}:
             return [{name: value for name, value in each.items() if value} for each in models]

@@ -37,12 +37,14 @@ from .sequences import Sequences
 OURS_ALONE = frozenset(
     {
         "a frame is longer than it may be",
+        "a frame has a wrong length",
+        "a header block is too long",
+        "a stream has a lower number than one before",
         "a client does not push",
         "CONTINUATION without HEADERS",
         "a header block is not finished",
         "a frame is on a stream that is not open",
         "DATA on a stream that is not open",
-        "DATA behind the end of a stream",
         "DATA on a stream that is over",
         "more DATA than the connection's window",
         "more DATA than a stream's window",

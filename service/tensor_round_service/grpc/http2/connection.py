@@ -279,7 +279,12 @@ class Connection(ConnectionLifecycle):
     def _linger(self) -> None:
         """See :meth:`.ConnectionLifecycle._linger`; what waits until the peer reads comes first."""
         self._writer.write(self.session.outbox.take(0)[0])
-        super()._linger()
+        if self.is_encrypted:
+            # No half-close would tell the peer. TLS itself reads on until the peer has closed, too.
+            self._resume_reading()
+            self._close()
+        else:
+            super()._linger()
 
     def shutdown(self) -> None:
         """Serve what is under way or in transit, and no further stream after that."""

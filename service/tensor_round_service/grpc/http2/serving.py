@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING
 
 from tensor_round.contract.errors import ReceiveTimeout
@@ -50,6 +50,11 @@ class ServedStream(Stream):
     def client(self) -> tuple[str, int] | None:
         """The peer's address; None on a Unix socket."""
         return self._connection.client
+
+    @property
+    def connection(self) -> Hashable:
+        """Identifies the peer's connection."""
+        return self._connection
 
     def is_gone(self) -> bool:
         """Whether the peer has reset the stream, closed the connection, or waits no longer."""
@@ -109,6 +114,16 @@ class ServedStream(Stream):
             await self._waiter
         finally:
             # Break the cycle future > exception > traceback > frame > future.
+            self._waiter = None
+
+    async def until(self, news: asyncio.Future[None]) -> None:
+        """Wait for ``news``, which have nothing to do with bytes."""
+        if self.is_gone():
+            raise ClientDisconnected
+        self._waiter, self._receive_rate = news, None
+        try:
+            await news
+        finally:
             self._waiter = None
 
     def arrived(self) -> None:
