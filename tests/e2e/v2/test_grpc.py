@@ -20,6 +20,7 @@ from support.http.grpc_client import (
     framed,
     infer_request,
     made,
+    output_bytes,
     tensor_of,
 )
 from support.http.inference_form import EVEN, OF_X, X, binary, document, tensor
@@ -94,11 +95,22 @@ def test_a_compressed_message(client: Client) -> None:
     assert tensor_of(client.finish(stream)).tobytes() == EVEN.tobytes()
 
 
-def test_compression_that_is_unnamed_or_unknown_is_refused(client: Client) -> None:
-    for fields in [(), (("grpc-encoding", "snappy"),)]:
-        stream = client.begin("ModelInfer", *fields)
-        client.send(stream, framed(b"abc", is_compressed=True), ends=True)
-        assert client.finish(stream).status == 12
+@pytest.mark.parametrize("method", ["ModelInfer", "ModelStreamInfer", "ServerLive"])
+@pytest.mark.parametrize(
+    ("coding", "status"),
+    [("", 13), ("identity", 13), ("snappy", 12)],
+    ids=["no", "identity", "other"],
+)
+def test_compression_that_is_unnamed_or_unknown_ends_the_call(
+    client: Client, coding: str, status: int, method: str
+) -> None:
+    stream = client.begin(method, *[("grpc-encoding", coding)] if coding else [])
+    client.send(stream, framed(b"abc", is_compressed=True), ends=True)
+    answer = client.finish(stream)
+    assert answer.status == status
+    assert "grpc-encoding" in answer.text
+    accepted = "identity,gzip,deflate" if status == 12 else None
+    assert answer.fields.get("grpc-accept-encoding") == accepted
 
 
 def test_malformed_messages_are_refused(client: Client) -> None:
@@ -186,6 +198,12 @@ def test_enough_time(client: Client, timeout: str) -> None:
     assert tensor_of(answer).tobytes() == EVEN.tobytes()
 
 
+@pytest.mark.parametrize("timeout", ["0m", "0S", "00000000H", "1n"])
+def test_time_that_has_passed(client: Client, timeout: str) -> None:
+    answer = client.call("ModelInfer", REQUEST, ("grpc-timeout", timeout))
+    assert (answer.status, answer.text) == (4, EXPIRED)
+
+
 @pytest.mark.parametrize("timeout", ["1", "S", "123456789S", "-1S", "1.5S", "1s", "1 S", "+1S"])
 def test_invalid_grpc_timeout_is_refused(client: Client, timeout: str) -> None:
     answer = client.call("ServerReady", made("ServerReadyRequest"), ("grpc-timeout", timeout))
@@ -268,10 +286,70 @@ def test_reflection(client: Client) -> None:
     assert [each.error_response.error_code for each in told[4:]] == [5, 12]
 
 
-def test_other_content_type_gets_415(client: Client) -> None:
-    stream = client.begin("ServerLive", ("content-type", "application/json"))
-    client.send(stream, b"{}", ends=True)
-    assert client.finish(stream).fields[":status"] == "415"
+@pytest.mark.parametrize(
+    "content_type",
+    ["application/grpc+proto", "Application/GRPC", "application/grpc;charset=utf-8"],
+)
+def test_content_types_of_grpc(client: Client, content_type: str) -> None:
+    assert client.call("ServerLive", b"", ("content-type", content_type)).status == 0
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        "",
+        "application/json",
+        "application/grpcfoo",
+        "application/grpc-web",
+        "application/grpc+json",
+    ],
+)
+def test_other_content_types_get_415(client: Client, content_type: str) -> None:
+    answer = client.call("ServerLive", b"", ("content-type", content_type))
+    assert (answer.fields[":status"], answer.content) == ("415", b"")
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "post"])
+def test_other_methods_get_405(client: Client, method: str) -> None:
+    answer = client.call("ServerLive", b"", (":method", method))
+    assert (answer.fields[":status"], answer.fields["allow"]) == ("405", "POST")
+
+
+@pytest.mark.parametrize("size", [17_000, 50_000])
+def test_long_metadata_is_refused_alone(client: Client, size: int) -> None:
+    """Also of calls that are no gRPC; those under way and later ones on the connection go on."""
+    under_way, content = client.begin("ModelInfer"), framed(REQUEST)
+    client.send(under_way, content[:-1])
+    answer = client.call("ServerLive", b"", ("x-long", "y" * size))
+    assert answer.status == 8
+    assert "metadata" in answer.text
+    foreign = client.call("ServerLive", b"", ("x-long", "y" * size), ("content-type", "text/plain"))
+    assert foreign.fields[":status"] == "431"
+    client.send(under_way, content[-1:], ends=True)
+    assert tensor_of(client.finish(under_way)).tobytes() == EVEN.tobytes()
+
+
+@pytest.mark.parametrize("datatype", ["FP32", "FP64", "INT8", "INT32", "INT64", "UINT8", "UINT64"])
+def test_typed_contents_are_answered_by_typed_contents(client: Client, datatype: str) -> None:
+    dtype = np.dtype(datatype.lower().replace("fp", "float"))
+    limits = np.iinfo(dtype) if dtype.kind in "iu" else np.finfo(dtype)
+    given = np.array([limits.min, limits.max, 1, 0, 127, 2.5, 100], dtype)
+    given = np.resize(given, 20_000)
+    expected = np.rint(given) if dtype.kind == "f" else given
+    request = infer_request(document(tensor(datatype, [given.size], data=given.tolist())))
+    for method in ("ModelInfer", "ModelStreamInfer"):
+        answer = client.call(method, request)
+        told = answer.read(f"{method}Response")
+        response = told if method == "ModelInfer" else told.infer_response
+        assert response.outputs[0].HasField("contents")
+        assert output_bytes(response) == expected.tobytes()
+
+
+def test_typed_contents_without_numbers(client: Client) -> None:
+    response = client.call("ModelInfer", infer_request(document(tensor("INT8", [0], data=[]))))
+    assert response.read("ModelInferResponse").outputs[0].HasField("contents")
+    response = client.call("ModelInfer", infer_request(document(tensor("FP16", [0], data=[]))))
+    assert response.read("ModelInferResponse").raw_output_contents[:] == [b""]
 
 
 INFER = "/inference.GRPCInferenceService/ModelInfer"

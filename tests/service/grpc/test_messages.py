@@ -21,7 +21,14 @@ from hypothesis import strategies as st
 
 from support.http.grpc_client import FILES, plain, theirs
 from tensor_round.contract.errors import InvalidDescriptor
-from tensor_round_service.grpc.messages import SCHEMA, find_tensor, read_request, response_head
+from tensor_round.contract.progress import no_pause
+from tensor_round_service.grpc.messages import (
+    SCHEMA,
+    find_tensor,
+    packed_varints,
+    read_request,
+    response_head,
+)
 from tensor_round_service.grpc.protobuf import (
     CutOff,
     Field,
@@ -303,6 +310,12 @@ def test_typed_contents(datatype: str, is_packed: bool) -> None:
 def test_packed_integers(numbers: list[int]) -> None:
     read = read_request(typed("INT64", "int64_contents", numbers).SerializeToString())
     assert read.tensor == np.array(numbers, "<i8").tobytes()
+    assert read.is_typed
+    written = b"".join(packed_varints([read.tensor], "INT64", no_pause))
+    output = {"name": "Y", "datatype": "INT64", "shape": [len(numbers)]}
+    head = response_head({"model_name": "m"}, output, len(written), is_typed=True)
+    output["contents"] = {"int64_contents": numbers}
+    assert RESPONSE.FromString(head + written) == RESPONSE(model_name="m", outputs=[output])
 
 
 def two_sources() -> Any:

@@ -1,9 +1,10 @@
-"""The time limit of a TLS shutdown."""
+"""The time limit of a TLS shutdown, the suites, and requests without TLS."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import http.client
 import socket
 import ssl
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ import uvloop
 
 from support.services.tls import SERVER, caller_context
 from tensor_round_service.process import tls
-from tensor_round_service.process.tls import ServerTLS
+from tensor_round_service.process.tls import ServerTLS, server_context
 from tensor_round_service.settings import Settings
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
@@ -61,3 +62,42 @@ def test_client_that_sends_no_close_notify_is_closed_in_time(
         server.close()
 
     loop.run_until_complete(wait())
+
+
+PLAIN = {
+    "a request": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "a method that OpenSSL does not know": b"DELETE /x HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "a long body": b"POST / HTTP/1.1\r\nContent-Length: 100000\r\n\r\n" + bytes(100_000),
+    "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("sent", PLAIN.values(), ids=PLAIN)
+def test_plain_http_is_answered_in_text(loop: asyncio.AbstractEventLoop, sent: bytes) -> None:
+    """And what is neither TLS nor HTTP gets nothing."""
+
+    def call(port: int) -> bytes:
+        with socket.create_connection(("127.0.0.1", port), 10) as plug:
+            plug.sendall(b"SSH-2.0-x\r\n")
+            assert not plug.recv(100)
+        with socket.create_connection(("127.0.0.1", port), 10) as plug:
+            plug.sendall(sent)
+            response = http.client.HTTPResponse(plug)
+            response.begin()
+            assert (response.status, response.will_close) == (400, True)
+            return response.read()
+
+    async def wait() -> None:
+        options = ServerTLS(Settings(ssl_certfile=SERVER)).options
+        server = await loop.create_server(asyncio.Protocol, "127.0.0.1", 0, **options)
+        told = await asyncio.to_thread(call, server.sockets[0].getsockname()[1])
+        assert b"https://" in told
+        server.close()
+
+    loop.run_until_complete(wait())
+
+
+def test_suites_have_authenticated_encryption_and_forward_secrecy() -> None:
+    for suite in server_context(SERVER).get_ciphers():
+        assert suite["aead"]
+        assert suite["protocol"] == "TLSv1.3" or suite["kea"] == "kx-ecdhe"

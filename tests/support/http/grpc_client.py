@@ -130,6 +130,7 @@ class Client:
         whole = path if path.startswith("/") else f"/{SERVICE}/{path}"
         own = {"content-type": "application/grpc", **dict(fields)}
         pseudo = {":method": "POST", ":scheme": "http", ":path": whole, ":authority": "127.0.0.1"}
+        pseudo |= {name: own.pop(name) for name in pseudo.keys() & own.keys()}
         self.state.send_headers(stream, [*pseudo.items(), ("te", "trailers"), *own.items()])
         self.answers[stream] = Answer()
         self.flush()

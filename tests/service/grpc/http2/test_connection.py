@@ -263,6 +263,17 @@ async def test_connection_fault_sends_goaway_and_drops_the_rest(site: Site, call
     assert [type(each) for each in site.handler.failures] == [ClientDisconnected]
 
 
+@pytest.mark.parametrize("is_fault", [False, True], ids=["idle", "fault"])
+async def test_tls_ends_with_goaway_at_once(is_fault: bool) -> None:
+    limits: dict[str, Any] = {"linger_before": 60.0, "stream_keep_alive": 0.3}
+    async with serving(encrypted=True, **limits) as site, site.caller() as caller:
+        caller.call(1, b"one")
+        assert await caller.response(1) == b"one"
+        if is_fault:
+            caller.send(frames.window_update(0, 0))
+        assert await caller.end() == [Code.PROTOCOL_ERROR if is_fault else Code.NO_ERROR]
+
+
 async def test_an_idle_connection_ends() -> None:
     async with serving(stream_keep_alive=0.3) as site, site.caller() as caller:
         caller.call(1, b"one")
