@@ -99,7 +99,7 @@ def control_calls(
 
     async def model_statistics(members: Members) -> documents.StatisticsReport:
         """Counts and durations of the inferences of each version."""
-        return {"model_stats": [counts.describe(model) for model in _models(members)]}
+        return {"model_stats": counts.report(_models(members))}
 
     return ControlCalls(
         {

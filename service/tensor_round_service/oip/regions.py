@@ -1,9 +1,9 @@
 """Registered regions of shared memory: the registry that all workers share, and look-ups in it.
 
-A single process keeps the registry in its memory. Several workers keep it in a file. Each change
-replaces the whole file, under a lock that the kernel releases if its holder dies. Readers need no
-lock: they see the registry before a change or after it. Reading the file takes 10 us, at each use
-of a region, so no worker uses an outdated registry.
+A single process keeps the registry in its memory. Several workers keep it in a file, a line for
+each region. Each change replaces the whole file, under a lock that the kernel releases if its
+holder dies. Readers need no lock: they see the registry before a change or after it. Each use of a
+region reads the first line, the file's version, so no worker uses an outdated registry.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import secrets
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from tensor_round.contract.errors import InvalidDescriptor, NotFound, Overloaded
@@ -24,8 +25,12 @@ from tensor_round.contract.quoting import shown
 
 from .codec import Region
 
-#: Maximum number of regions of one kind.
+#: Maximum number of regions of one kind. With the longest names and keys its file has 4 MiB.
 MAX_REGIONS = 1024
+#: Maximum length of a name in bytes.
+MAX_NAME_BYTES = 256
+#: Length of a version.
+_VERSION_BYTES = 16
 
 logger = logging.getLogger(__name__)
 
@@ -66,25 +71,34 @@ def check_aliasing(source: ByteRange, target: ByteRange) -> None:
         raise InvalidDescriptor("the output's memory must be the input's, or share no byte with it")
 
 
+def check_name(name: str) -> None:
+    """Raise :class:`InvalidDescriptor` for a name that no region has."""
+    nbytes = len(name.encode("utf-8", "surrogatepass"))  # JSON may have half of a surrogate pair
+    if not 0 < nbytes <= MAX_NAME_BYTES:
+        raise InvalidDescriptor(
+            f"the name of a region has 1 to {MAX_NAME_BYTES} bytes, {shown(name)} has {nbytes}"
+        )
+
+
 class Registry:
     """The registered regions of one kind by name, in memory or in a file of this name."""
 
     def __init__(self, folder: Path | None = None, name: str = "regions") -> None:
         self._file = None if folder is None else folder / name
         self._lock = threading.Lock()
-        #: The text of the file, and the registrations in it.
-        self._parsed: tuple[str, dict[str, Registration]] = ("", {})
+        #: The version of the file, and the registrations in it.
+        self._parsed: tuple[bytes, dict[str, Registration]] = (b"", {})
 
     def read(self) -> Mapping[str, Registration]:
         """The current registrations."""
+        version, regions = self._parsed
         if self._file is not None:
-            try:
-                text = self._file.read_text()
-            except FileNotFoundError:
-                text = ""
-            if text != self._parsed[0]:
-                self._parsed = (text, _parse(text))
-        return self._parsed[1]
+            with contextlib.suppress(FileNotFoundError), self._file.open("rb", 0) as file:
+                if (found := file.read(_VERSION_BYTES)) != version:
+                    lines = file.readall().split(b"\n")[1:]
+                    regions = {region.name: region for region in map(_read, lines)}
+                    self._parsed = found, regions
+        return regions
 
     @contextlib.contextmanager
     def edit(self) -> Iterator[dict[str, Registration]]:
@@ -93,9 +107,11 @@ class Registry:
         Raises :class:`Overloaded` if the file cannot be written.
         """
         with self._lock, self._file_lock():
-            regions = dict(self.read())
+            before = self.read()
+            regions = {**before}
             yield regions
-            self._store(regions)
+            if regions != before:
+                self._store(regions)
 
     @contextlib.contextmanager
     def _file_lock(self) -> Iterator[None]:
@@ -112,16 +128,17 @@ class Registry:
             yield
 
     def _store(self, regions: dict[str, Registration]) -> None:
-        text = json.dumps([asdict(region) for region in regions.values()])
+        version = b""
         if self._file is not None:
+            version = secrets.token_hex(_VERSION_BYTES // 2).encode()
             new = self._file.with_suffix(".new")
             try:
-                new.write_text(text)
+                new.write_bytes(b"\n".join([version, *map(_line, regions.values())]))
                 os.replace(new, self._file)
             except OSError as error:
                 new.unlink(missing_ok=True)
                 raise _cannot_write(error) from None
-        self._parsed = (text, regions)
+        self._parsed = version, regions
 
 
 class RegisteredMemory:
@@ -135,6 +152,8 @@ class RegisteredMemory:
 
     def unregister(self, name: str | None = None) -> None:
         """Remove a registration, or all; a name that is not registered is not an error."""
+        if name is not None:
+            check_name(name)
         with self._registry.edit() as regions:
             if name is None:
                 regions.clear()
@@ -151,6 +170,7 @@ class RegisteredMemory:
 
     def _add(self, registration: Registration) -> None:
         """Store a registration; raises :class:`InvalidDescriptor` if its name is in use."""
+        check_name(registration.name)
         with self._registry.edit() as regions:
             if registration.name in regions:
                 name = shown(registration.name)
@@ -160,6 +180,7 @@ class RegisteredMemory:
             regions[registration.name] = registration
 
     def _find(self, name: str) -> Registration:
+        check_name(name)
         found = self._registry.read().get(name)
         if found is None:
             raise NotFound(f"there is no {self.kind} region {shown(name)}")
@@ -180,12 +201,16 @@ class RegisteredMemory:
         return found
 
 
-def _parse(text: str) -> dict[str, Registration]:
-    entries = json.loads(text) if text else []
-    return {
-        entry["name"]: Registration(**{**entry, "object": tuple(entry["object"])})
-        for entry in entries
-    }
+# Cached: a change of one region costs little more if there are many others.
+@lru_cache(2 * MAX_REGIONS)
+def _line(region: Registration) -> bytes:
+    return json.dumps(asdict(region)).encode()
+
+
+@lru_cache(2 * MAX_REGIONS)
+def _read(line: bytes) -> Registration:
+    members = json.loads(line)
+    return Registration(**{**members, "object": tuple(members["object"])})
 
 
 def _cannot_write(error: OSError) -> Overloaded:

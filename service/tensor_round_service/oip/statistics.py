@@ -6,6 +6,7 @@ Each worker has its own counters, and reports the sum over all, workers that die
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -60,32 +61,36 @@ class Statistics:
         row[3] += 1
         row[4] += int(seconds * 1e9)
 
-    def describe(self, model: Model) -> ModelStatistics:
-        """The statistics of a model, summed over all workers."""
-        last, *totals = self._summed(model)
-        durations = {
-            name: Duration(count=count, ns=nanoseconds)
-            for name, count, nanoseconds in zip(_DURATIONS, totals[0::2], totals[1::2], strict=True)
-        }
-        count = durations["success"]["count"]
-        stages = {name: durations[name] for name in _DURATIONS if name.startswith("compute")}
-        described = {
-            "name": model.name,
-            "version": model.version,
-            "last_inference": last,
-            "inference_count": count,
-            "execution_count": count,
-            "inference_stats": {**durations, "cache_hit": _ZERO, "cache_miss": _ZERO},
-            # Each inference is a batch.
-            "batch_stats": [{"batch_size": 1, **stages}] if count else [],
-        }
-        return cast(ModelStatistics, described)
+    def report(self, models: Iterable[Model]) -> list[ModelStatistics]:
+        """The statistics of these models, summed over all workers."""
+        workers = [worker.rows for worker in self._counters.workers()]
+        return [
+            _described(model, [rows[key] for rows in workers if (key := _key(model)) in rows])
+            for model in models
+        ]
 
-    def _summed(self, model: Model) -> list[int]:
-        key = _key(model)
-        rows = [worker.rows[key] for worker in self._counters.workers() if key in worker.rows]
-        last, *totals = ([int(number) for number in column] for column in zip(*rows, strict=True))
-        return [max(last), *map(sum, totals)]
+
+def _described(model: Model, rows: Sequence[Sequence[float]]) -> ModelStatistics:
+    """The statistics of a model, of which each worker has a row."""
+    last, *counted = ([int(number) for number in column] for column in zip(*rows, strict=True))
+    totals = [*map(sum, counted)]
+    durations = {
+        name: Duration(count=count, ns=nanoseconds)
+        for name, count, nanoseconds in zip(_DURATIONS, totals[0::2], totals[1::2], strict=True)
+    }
+    count = durations["success"]["count"]
+    stages = {name: durations[name] for name in _DURATIONS if name.startswith("compute")}
+    described = {
+        "name": model.name,
+        "version": model.version,
+        "last_inference": max(last),
+        "inference_count": count,
+        "execution_count": count,
+        "inference_stats": {**durations, "cache_hit": _ZERO, "cache_miss": _ZERO},
+        # Each inference is a batch.
+        "batch_stats": [{"batch_size": 1, **stages}] if count else [],
+    }
+    return cast(ModelStatistics, described)
 
 
 def _key(model: Model) -> tuple[str, str]:

@@ -32,6 +32,7 @@ from support.segments import PREFIX, Segment, segment
 from tensor_round.contract.dtypes import BY_OIP
 from tensor_round.contract.errors import InvalidDescriptor, NotFound
 from tensor_round.contract.rounding import Rounding
+from tensor_round_service import counters
 from tensor_round_service.app import create_app
 from tensor_round_service.backends import Bytes
 from tensor_round_service.backends.cpu.backend import NumpyBackend
@@ -424,7 +425,7 @@ def test_counting(tmp_path: Path, shared: bool) -> None:
     counts.succeeded(ROUND, job(1, 20, 300), 4321)
     counts.succeeded(ROUND, job(1, 20, 300), 4321)
     counts.failed(ROUND, 7)
-    told = counts.describe(ROUND)
+    told, others = counts.report([ROUND, NEWEST])
     assert told["inference_count"] == told["execution_count"] == 2
     assert began <= told["last_inference"] <= time.time_ns() // 1_000_000
     expected = {
@@ -434,18 +435,25 @@ def test_counting(tmp_path: Path, shared: bool) -> None:
     }  # fmt: skip
     found = {name: (row["count"], row["ns"]) for name, row in told["inference_stats"].items()}
     assert found == expected
-    others = counts.describe(NEWEST)
     assert (others["name"], others["version"]) == (NEWEST.name, NEWEST.version)
     assert others["last_inference"] == others["inference_count"] == others["execution_count"] == 0
 
 
-def test_workers_are_summed(tmp_path: Path) -> None:
+def test_workers_are_summed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     workers = [Statistics(tmp_path) for _ in range(3)]
     for number, worker in enumerate(workers, 1):
         for _ in range(number):
             worker.succeeded(NEWEST, job(0, 1, 2), 6)
-    told = {str(worker.describe(NEWEST)) for worker in workers}
+    told = {str(worker.report([NEWEST])) for worker in workers}
     assert len(told) == 1
-    last = workers[0].describe(NEWEST)
+    reads, real = list[Path](), counters._read
+
+    def read(path: Path) -> counters.Worker:
+        reads.append(path)
+        return real(path)
+
+    monkeypatch.setattr(counters, "_read", read)
+    *_, last = workers[0].report([*MODELS, NEWEST])
     assert last["inference_count"] == 6
+    assert len(reads) == len(workers) - 1, "each other worker is read once for all models"
     assert last["inference_stats"]["success"] == {"count": 6, "ns": 36}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import json
 import multiprocessing
 import os
 import resource
@@ -331,6 +332,33 @@ def test_stored_bytes_are_read_back(tmp_path: Path, shared: bool) -> None:
     assert registry.read() == {"a": registration("a")}
     if shared:
         assert Registry(tmp_path).read() == registry.read()
+
+
+def test_what_changes_nothing_writes_nothing(tmp_path: Path, owned: Segment) -> None:
+    memory, file = PosixSharedMemory(PREFIX, Registry(tmp_path)), tmp_path / "regions"
+    for change in (
+        lambda: memory.unregister(),
+        lambda: memory.register("r", owned.key, 0, SIZE),
+        lambda: memory.unregister("s"),
+        lambda: memory.register("r", owned.key, 0, SIZE),
+        lambda: memory.unregister("r"),
+    ):
+        before, regions = version(file), memory.registered()
+        with contextlib.suppress(InvalidDescriptor):
+            change()
+        assert (version(file) == before) == (memory.registered() == regions)
+
+
+def version(file: Path) -> int | None:
+    return file.stat().st_ino if file.exists() else None
+
+
+def test_one_worker_writes_no_registry(monkeypatch: pytest.MonkeyPatch, owned: Segment) -> None:
+    """Nor the text of one: a change costs the same beside the most regions."""
+    memory = PosixSharedMemory(PREFIX, Registry())
+    monkeypatch.setattr(json, "dumps", None)
+    memory.register("r", owned.key, 0, SIZE)
+    memory.unregister("r")
 
 
 @pytest.mark.parametrize("shared", [True, False])

@@ -48,6 +48,25 @@ def test_in_place(caller: Caller, memory: Memory, owned: Segment) -> None:
     assert outcome.fields["execution-backend"] == ("numpy" if memory is SYSTEM else "cupy")
 
 
+@pytest.mark.parametrize("name", ["n" * 257, "é" * 129, "n" * 5000])
+def test_names_have_at_most_256_bytes(
+    caller: Caller, memory: Memory, owned: Segment, name: str
+) -> None:
+    for outcome in (
+        memory.register(caller, name, owned.key),
+        memory.registered(caller, name),
+        memory.unregister(caller, name),
+        caller.infer(document(source(40, name=name))),
+        caller.infer(document(OF_X, outputs=into(40, name=name)), X.tobytes()),
+    ):
+        assert outcome.status == 400
+        assert "the name of a region has 1 to 256 bytes" in outcome.error
+    longest = "é" * 128
+    assert memory.register(caller, longest, owned.key).status == 200
+    assert [each["name"] for each in memory.registered(caller, longest).head] == [longest]
+    assert memory.unregister(caller, longest).status == 200
+
+
 @pytest.mark.parametrize(("where", "to"), [(0, 40), (40, 0), (3, 1001), (4096, 8192)])
 def test_from_one_place_to_another(caller: Caller, owned: Segment, where: int, to: int) -> None:
     put(owned, X, where)
