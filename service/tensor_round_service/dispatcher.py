@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from http import HTTPMethod
 from time import perf_counter
 
 from .auth.api_keys import CREDENTIALS
@@ -25,7 +24,7 @@ from .http1.asgi import (
     send_response,
 )
 from .http1.context import Exchange
-from .http1.head import MalformedRequest, RequestHead, traceparent_of
+from .http1.head import METHODS, MalformedRequest, RequestHead, traceparent_of
 from .http1.request import Request
 from .http1.response import (
     CACHE_CONTROL,
@@ -39,9 +38,6 @@ from .http1.response import (
 )
 from .refusals import Refusals
 from .routes.table import Table
-
-#: The methods that are a value of ``http.request.method``; others are ``_OTHER``.
-_METHODS: frozenset[str] = frozenset(HTTPMethod)
 
 
 @dataclass(eq=False)
@@ -173,7 +169,7 @@ class Dispatcher:
         """Begin a span by OpenTelemetry's conventions for HTTP; it has no query and no key."""
         assert self.gate.begin_span is not None
         head, route = request.head, self.gate.route_of(request.head.path)
-        method = head.method if head.method in _METHODS else "_OTHER"
+        method = head.method if head.method in METHODS else "_OTHER"
         attributes: dict[str, str | int] = {
             "http.request.method": method,
             "url.path": head.path,

@@ -7,10 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from tensor_round.contract.errors import Unimplemented
+from tensor_round.contract.quoting import shown
+
 from .auth.api_keys import Authenticator
 from .auth.origins import HostCheck
 from .engine.job import Observer
-from .http1.head import Head, traceparent_of
+from .http1.head import METHODS, Head, traceparent_of
 from .metrics.counts import Metrics
 
 _ACCESS = logging.getLogger("tensor_round_service.access_log")
@@ -56,6 +59,8 @@ class Gate:
             raise head.fault
         if self.check_host is not None:
             self.check_host(head.authority)
+        if head.method not in METHODS:
+            raise Unimplemented(f"the service does not know the method {shown(head.method)}")
         if self.authenticator is not None and not is_preflight:
             self.authenticator.check(head)
 

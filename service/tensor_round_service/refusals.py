@@ -17,16 +17,22 @@ from tensor_round.contract.errors import (
     MethodNotAllowed,
     NotFound,
     RequestRefused,
+    UnsupportedEncoding,
+    UnsupportedMediaType,
     problem,
 )
 from tensor_round.contract.wire import native
 
+from .content.codings import CODINGS
 from .content.sources import ClientDisconnected
 from .failures import FAILED, NO_MEMORY, refusal_for
 from .http1.head import Header, MalformedRequest
 from .http1.response import NO_STORE, Response, field_name, of_type
 
 _RETRY_AFTER = field_name(native.RETRY_AFTER)
+#: What to send instead (RFC 9110, section 15.5.16).
+_ACCEPT_ENCODING: Header = (field_name(native.ACCEPT_ENCODING), ", ".join(CODINGS).encode())
+_ACCEPT: Header = (b"accept", ", ".join(native.TYPES).encode())
 _PLAIN_TEXT = of_type("text/plain; charset=utf-8")
 #: Of bytes that are not HTTP/1.1, in metrics and the log: their refusal is no document.
 MALFORMED = "malformed_http"
@@ -89,8 +95,13 @@ def _headers(refusal: RequestRefused) -> list[Header]:
         headers.append((_RETRY_AFTER, str(max(1, round(refusal.retry_after))).encode()))
     if refusal.status == 401:
         headers += [(b"www-authenticate", b'Bearer realm="tensor-round"'), NO_STORE]
-    if isinstance(refusal, MethodNotAllowed):
-        headers.append((b"allow", refusal.allow.encode()))
+    match refusal:
+        case MethodNotAllowed():
+            headers.append((b"allow", refusal.allow.encode()))
+        case UnsupportedEncoding():
+            headers.append(_ACCEPT_ENCODING)
+        case UnsupportedMediaType():
+            headers.append(_ACCEPT)
     return headers
 
 

@@ -170,6 +170,13 @@ class DigestMismatch(RequestRefused):
     title = "The content digest does not match"
 
 
+class InvalidHost(RequestRefused):
+    """The Host is not a host name or an IP address, with a port if given."""
+
+    code = "invalid_host"
+    title = "The Host is invalid"
+
+
 class Unauthorized(RequestRefused):
     """The request has no valid API key."""
 
@@ -291,6 +298,14 @@ class InternalError(RequestRefused):
     status = 500
     code = "internal_error"
     title = "The service failed"
+
+
+class Unimplemented(RequestRefused):
+    """The service does not know the method, or the Transfer-Encoding."""
+
+    status = 501
+    code = "not_implemented"
+    title = "Not implemented"
 
 
 class NotOffered(RequestRefused):

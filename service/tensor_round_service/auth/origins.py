@@ -13,19 +13,17 @@ usual.
 from __future__ import annotations
 
 import ipaddress
-import re
 from collections.abc import Callable, Iterable, Set
 from functools import lru_cache
 
-from tensor_round.contract.errors import ForeignOrigin, MisdirectedHost
+from tensor_round.contract.errors import ForeignOrigin, InvalidHost, MisdirectedHost
 from tensor_round.contract.quoting import shown
 from tensor_round.contract.wire import native
 
-from ..http1.head import Header, RequestHead
+from ..http1.head import Header, RequestHead, host_of, is_address
 from ..http1.response import FixedFields, Response, field_name
 from ..settings import Settings
 
-_AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.%\w-]+\]|[^:\[\]]*)(?::\d*)?")
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _ORIGIN = field_name("Origin")
 _REQUEST_METHOD = field_name("Access-Control-Request-Method")
@@ -52,39 +50,43 @@ RESPONSE_FIELDS = (
     native.CONTENT_DIGEST,
     native.CONTENT_ENCODING,
     native.RETRY_AFTER,
-    *("Allow", "WWW-Authenticate"),
+    *("Accept", "Accept-Encoding", "Allow", "WWW-Authenticate"),
 )
 #: Seconds for which a browser may cache a preflight response: Chromium's maximum.
 _MAX_AGE = b"7200"
 
 #: Caches must not serve the response for one origin to another.
 _VARY: Header = (b"vary", b"Origin")
-#: Raises :class:`MisdirectedHost` for an authority of another host.
+#: Raises :class:`InvalidHost` for no host, and :class:`MisdirectedHost` for another than allowed.
 HostCheck = Callable[[bytes | None], None]
 
 
-def host_check(settings: Settings) -> HostCheck | None:
-    """The check for these settings; None if all hosts are allowed.
+def host_check(settings: Settings) -> HostCheck:
+    """The check for these settings.
 
     IP addresses, localhost and the names in ALLOWED_HOSTS are allowed. Without ALLOWED_HOSTS, a
     service on a loopback address allows no further names, and any other service allows all.
     """
     if settings.allowed_hosts is None:
         is_local = settings.uds is None and _is_loopback(settings.host)
-        return allow_hosts(frozenset()) if is_local else None
+        return allow_hosts(frozenset() if is_local else None)
     names = (name.strip().lower() for name in settings.allowed_hosts.split(","))
     return allow_hosts(frozenset(filter(None, names)))
 
 
-def allow_hosts(names: frozenset[str]) -> HostCheck:
-    """The check that allows these names, IP addresses and localhost."""
+def allow_hosts(names: frozenset[str] | None) -> HostCheck:
+    """The check that allows these names, IP addresses and localhost; without names all hosts."""
 
     @lru_cache(maxsize=64)  # refusals are not cached
     def check(authority: bytes | None) -> None:
         text = "localhost" if authority is None else authority.decode("latin-1")
-        match = _AUTHORITY.fullmatch(text)
-        host = "" if match is None else match[1].lower().rstrip(".")
-        if not (host == "localhost" or _is_address(host) or host in names):
+        host = host_of(text)
+        if host is None:
+            raise InvalidHost(
+                "Host: must be a host name or an IP address, and a port if needed, as in "
+                f"tensors.example:8000, got {shown(text)}"
+            )
+        if not (names is None or host == "localhost" or is_address(host) or host in names):
             raise MisdirectedHost(
                 f"this service does not serve the host {shown(text)}; add it to ALLOWED_HOSTS"
             )
@@ -142,13 +144,5 @@ class Cors:
         return [_VARY, (_ALLOW_ORIGIN, origin), self._exposed]
 
 
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
-    except ValueError:
-        return False
-    return True
-
-
 def _is_loopback(host: str) -> bool:
-    return host == "localhost" or (_is_address(host) and ipaddress.ip_address(host).is_loopback)
+    return host == "localhost" or (is_address(host) and ipaddress.ip_address(host).is_loopback)

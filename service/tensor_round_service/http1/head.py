@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
+from http import HTTPMethod
 from typing import Protocol
 from urllib.parse import unquote_to_bytes
 
 import httptools
 
-from tensor_round.contract.errors import HeadersTooLarge, RequestRefused, UnsupportedEncoding
+from tensor_round.contract.errors import HeadersTooLarge, RequestRefused, Unimplemented
 
 Header = tuple[bytes, bytes]
 
 #: Limits of one head: its size in bytes, and the number of its fields.
 MAX_HEAD_BYTES = 32 << 10
 MAX_HEAD_FIELDS = 100
+
+#: The methods that the service knows.
+METHODS: frozenset[str] = frozenset(HTTPMethod)
 
 _END = b"\r\n\r\n"
 #: The beginning of a head: a method, which is a token (RFC 9110, section 5.6.2), and a space.
@@ -23,7 +28,13 @@ _METHOD = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,32}(?: |\Z)")
 #: llhttp accepts further versions, which this refuses.
 _REQUEST_LINE = re.compile(rb"(\S+) ((/[^\s?#%]*)(?:\?([^\s#]*))?|\S+) HTTP/(1\.[01])\r\n")
 #: Captures host and port of a target in absolute form (RFC 9112, section 3.2.2).
-_AUTHORITY = re.compile(rb"[A-Za-z][A-Za-z0-9+.\-]*://(?:[^/?#]*@)?([^/?#]*)")
+_NAMED = re.compile(rb"[A-Za-z][A-Za-z0-9+.\-]*://(?:[^/?#]*@)?([^/?#]*)")
+#: A name or an IPv4 address, or what brackets must have, and a port (RFC 3986, section 3.2). Some
+#: clients of Unix sockets send an empty name.
+_AUTHORITY = re.compile(
+    r"(?:((?:[\w.~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*)|\[([^]]+)])(?::(\d*))?", re.A
+)
+_MAX_PORT, _PORT_DIGITS = 65535, 5
 _NONE: frozenset[bytes] = frozenset()
 
 TRACEPARENT = b"traceparent"
@@ -78,7 +89,7 @@ class RequestHead:
         values = self.values = dict(fields)
         self.repeated = _NONE if len(values) == len(fields) else join_repeated(fields, values)
         self.authority = values.get(b"host")
-        if target[:1] != b"/" and (named := _AUTHORITY.match(target)):
+        if target[:1] != b"/" and (named := _NAMED.match(target)):
             self.authority = named[1]  # it overrides Host (RFC 9112, section 3.2.2)
         self.fault: RequestRefused | None = None
         self.length: int | None = None
@@ -87,7 +98,7 @@ class RequestHead:
             # llhttp has checked that there is one Content-Length, and that it is a number.
             self.length = int(values.get(b"content-length", b"0"))
         elif coding.lower() != b"chunked":
-            self.fault = UnsupportedEncoding("Transfer-Encoding must be chunked")
+            self.fault = Unimplemented("Transfer-Encoding must be chunked")
         self.keep_alive = version == "1.1" and self.fault is None and method != "CONNECT"
         connection = values.get(b"connection")
         if connection is not None and b"close" in map(bytes.strip, connection.lower().split(b",")):
@@ -122,18 +133,23 @@ def split_head(received: bytes) -> tuple[RequestHead, int] | None:
             raise MalformedRequest
         return None
     end += len(_END)
-    fields = _Fields()
-    try:
-        httptools.HttpRequestParser(fields).feed_data(received[:end])
-    except httptools.HttpParserUpgrade:
-        pass  # Upgrade is ignored (RFC 9110, section 7.8)
-    except httptools.HttpParserError:
-        raise MalformedRequest from None
     line = _REQUEST_LINE.match(received)
     if line is None:
         raise MalformedRequest
     method, target, raw_path, query, version = line.groups()
-    name = method.decode()
+    name, parsed = method.decode("latin-1"), received[:end]
+    if name not in METHODS:
+        if not _METHOD.match(received):
+            raise MalformedRequest
+        # The gate refuses it. llhttp knows other methods, so it parses the rest behind a known one.
+        parsed = b"POST" + parsed[len(method) :]
+    fields = _Fields()
+    try:
+        httptools.HttpRequestParser(fields).feed_data(parsed)
+    except httptools.HttpParserUpgrade:
+        pass  # Upgrade is ignored (RFC 9110, section 7.8)
+    except httptools.HttpParserError:
+        raise MalformedRequest from None
     if raw_path is None:
         path, query = _split(target, name)
     else:
@@ -142,7 +158,10 @@ def split_head(received: bytes) -> tuple[RequestHead, int] | None:
     if head.repeated and b"host" in head.repeated:  # RFC 9112, section 3.2
         raise MalformedRequest
     if head.version == "1.1":
-        if b"host" not in head.values:
+        host = head.values.get(b"host")
+        if host is None:
+            raise MalformedRequest
+        if host != head.authority and host_of(host.decode("latin-1")) is None:
             raise MalformedRequest
     elif b"transfer-encoding" in head.values:  # faulty framing (RFC 9112, section 6.1)
         raise MalformedRequest
@@ -180,6 +199,29 @@ def _split(target: bytes, method: str) -> tuple[str, bytes]:
             raise MalformedRequest from None
         raw_path, query = url.path or b"/", url.query or b""
     return unquote_to_bytes(raw_path).decode("utf-8", "replace"), query
+
+
+def host_of(authority: str) -> str | None:
+    """The host of an authority, in lower case; None if it is no authority."""
+    match = _AUTHORITY.fullmatch(authority)
+    if match is None:
+        return None
+    name, address, port = match.groups("")
+    port = port.lstrip("0")
+    if len(port) > _PORT_DIGITS or int(port or 0) > _MAX_PORT:
+        return None
+    if address and not (":" in address and is_address(address)):
+        return None
+    return (address or name).lower().rstrip(".")
+
+
+def is_address(host: str) -> bool:
+    """Whether a host is an IP address."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _too_large() -> HeadersTooLarge:

@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from tensor_round.contract.wire import native
 
-from ..openapi.errors import EXAMPLES, RETRY_AFTER
+from ..openapi.errors import EXAMPLES, HEADERS
 from ..openapi.schemas import BINARY, INTEGER, STRING, Schema, components, parameter, ref
 from . import codec
 from .models import MODELS
@@ -169,8 +169,8 @@ REFUSALS: dict[str, tuple[str, str]] = {
     ),
 }
 _IN_PATH = re.compile(r"{(\w+)}")
-_ANYWHERE = ("421", "431", "503")
-_WITH_A_BODY = ("400", "403", "408", "413", "415")
+_ANYWHERE = ("400", "421", "431", "503")
+_WITH_A_BODY = ("403", "408", "413", "415")
 
 
 def infer_operation(name: str, summary: str) -> Schema:
@@ -233,5 +233,6 @@ def _refusals(statuses: Iterable[str]) -> Schema:
         description, error = REFUSALS[status]
         content = {"schema": ref("InferenceError"), "example": {"error": error}}
         responses[status] = {"description": description, "content": {native.JSON: content}}
-    responses["503"]["headers"] = RETRY_AFTER
+        if headers := HEADERS.get(int(status)):
+            responses[status]["headers"] = headers
     return responses

@@ -36,7 +36,13 @@ _SECURITY_SCHEMES: Schema = {
 }
 
 #: Codes of refusals on every path.
-_ANYWHERE = ("misdirected_host", "headers_too_large", "overloaded", "backend_failed")
+_ANYWHERE = (
+    "invalid_host",
+    "misdirected_host",
+    "headers_too_large",
+    "overloaded",
+    "backend_failed",
+)
 
 
 class Complete(Protocol):

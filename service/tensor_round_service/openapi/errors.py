@@ -18,7 +18,7 @@ from tensor_round.contract.errors import (
 )
 from tensor_round.contract.wire import native
 
-from .schemas import INTEGER, Schema, ref
+from .schemas import INTEGER, STRING, Schema, ref
 
 #: The detail of an example of each code, with the exact text of the service.
 _DETAILS = {
@@ -30,6 +30,8 @@ _DETAILS = {
     "malformed_npy": "the body does not begin with the magic bytes of a .npy file",
     "malformed_encoding": "the body ends before its compressed stream does",
     "digest_mismatch": "the body's SHA-256 differs from Content-Digest",
+    "invalid_host": "Host: must be a host name or an IP address, and a port if needed, as in "
+    'tensors.example:8000, got "a b"',
     "unauthorized": "the request has no API key; "
     "send an API key, as Authorization: Bearer <key> or as X-API-Key: <key>",
     "not_found": "there is nothing at this path",
@@ -40,6 +42,7 @@ _DETAILS = {
     "misdirected_host": 'this service does not serve the host "evil.example"; '
     "add it to ALLOWED_HOSTS",
     "headers_too_large": "the head has more than 32768 bytes or 100 fields",
+    "not_implemented": 'the service does not know the method "FETCH"',
     "internal_error": "the service failed; its log has the details",
 }
 #: Likewise, for the codes whose refusals have Retry-After.
@@ -106,11 +109,19 @@ class Problem(TypedDict):
     ]
 
 
-RETRY_AFTER = {
-    native.RETRY_AFTER: {
-        "description": "Seconds after which the client may retry.",
-        "schema": {**INTEGER, "minimum": 1},
-    }
+#: The headers of the refusals with a status.
+HEADERS: dict[int, Schema] = {
+    401: {"WWW-Authenticate": {"description": "How to send a key.", "schema": STRING}},
+    415: {
+        name: {"description": f"The {what} that the service accepts.", "schema": STRING}
+        for name, what in ((native.ACCEPT_ENCODING, "codings"), ("Accept", "media types"))
+    },
+    503: {
+        native.RETRY_AFTER: {
+            "description": "Seconds after which the client may retry.",
+            "schema": {**INTEGER, "minimum": 1},
+        }
+    },
 }
 
 
@@ -129,6 +140,6 @@ def _response(refusals: list[RequestRefused]) -> Schema:
         "description": "; ".join(f"`{r.code}`: {r.title}" for r in refusals),
         "content": {native.PROBLEM_JSON: content},
     }
-    if any(r.retry_after is not None for r in refusals):
-        response["headers"] = RETRY_AFTER
+    if headers := HEADERS.get(refusals[0].status):
+        response["headers"] = headers
     return response

@@ -21,9 +21,8 @@ from .tensor_route import DESCRIPTOR, Handler
 
 _CONTENT_TYPE = field_name(native.CONTENT_TYPE)
 
-#: The representations, and what messages say of them.
-_TYPES = (native.OCTET_STREAM, native.JSON, native.NPY)
-_FORMS = (f"{native.OCTET_STREAM} with the header {native.OPERATOR_DESCRIPTOR}", *_TYPES[1:])
+#: What messages say of the representations.
+_FORMS = (f"{native.OCTET_STREAM} with the header {native.OPERATOR_DESCRIPTOR}", *native.TYPES[1:])
 
 _CACHED_TYPES = 64
 
@@ -59,6 +58,7 @@ class Representations:
                 return self._json.handle
             case native.NPY:
                 return self._npy.handle
+        got = content_type.decode("latin-1")
         raise UnsupportedMediaType(
-            f"Content-Type: {not_accepted(content_type.decode('latin-1'), _TYPES, listed=_FORMS)}"
+            f"Content-Type: {not_accepted(got, native.TYPES, listed=_FORMS)}"
         )

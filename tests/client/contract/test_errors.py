@@ -29,7 +29,7 @@ from tensor_round.contract.errors import (
 # The published contract's table of statuses and codes.
 CODES = {
     400: "missing_descriptor duplicate_descriptor malformed_json payload_size_mismatch "
-    "malformed_npy malformed_encoding digest_mismatch",
+    "malformed_npy malformed_encoding digest_mismatch invalid_host",
     401: "unauthorized",
     404: "not_found",
     405: "method_not_allowed",
@@ -40,6 +40,7 @@ CODES = {
     422: "invalid_descriptor",
     431: "headers_too_large",
     500: "internal_error",
+    501: "not_implemented",
     503: "overloaded draining device_out_of_memory backend_failed",
 }
 PUBLISHED = {code: status for status, codes in CODES.items() for code in codes.split()}

@@ -90,10 +90,44 @@ def is_misdirected(reply: Reply, kind: str) -> bool:
 def test_addresses_and_localhost_are_served_and_no_other_name(local: Service, kind: str) -> None:
     for host in ("127.0.0.1", "[::1]:8000", "localhost"):
         assert ask(local, kind, host).status == 200, host
-    for host in ("evil.example:8000", "[evil.example]", ""):
+    for host in ("evil.example:8000", ""):
         assert is_misdirected(ask(local, kind, host), kind), host
     for hosts in (("localhost", "evil.example"), ("localhost", "localhost")):
         assert ask(local, kind, *hosts).status == 400  # RFC 9112, section 3.2
+
+
+@pytest.fixture(scope="module")
+def open_to_all() -> Iterator[Service]:
+    """A service that allows all hosts."""
+    with Service("--host", "0.0.0.0", environment=UNSET) as running:
+        yield running
+
+
+@pytest.mark.parametrize("kind", REQUESTS)
+def test_invalid_host_is_400(local: Service, open_to_all: Service, kind: str) -> None:
+    """RFC 9112, section 3.2; whichever hosts are allowed."""
+    for service in (local, open_to_all):
+        for host in ("127.0.0.1:99999999", "evil example", "[evil.example]", "http://localhost"):
+            with contextlib.closing(service.connection()) as connection:
+                refused = send(connection, kind, (host,))
+                assert refused.status == 400
+                if kind != "HEAD":
+                    document = refused.json()
+                    detail = error_of(refused) if "v2" in REQUESTS[kind][1] else document["detail"]
+                    assert detail.startswith("Host: must be")
+                assert send(connection, kind, ("localhost",)).status == 200
+
+
+@pytest.mark.parametrize("path", ["/round", "/nowhere", "/v2", INFER, "/livez"])
+def test_unknown_method_is_501(local: Service, path: str) -> None:
+    with contextlib.closing(local.connection()) as connection:
+        for method in ("FETCH", "get", "PROPFIND"):
+            connection.request(method, path, b"a body")
+            reply = Reply.read(connection)
+            assert reply.status == 501
+            assert f'method "{method}"' in reply.content.decode().replace("\\", "")
+            connection.request("GET", "/livez")
+            assert Reply.read(connection).status == 200
 
 
 def test_refused_request_ends_before_the_next(local: Service) -> None:

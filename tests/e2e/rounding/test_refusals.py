@@ -308,6 +308,7 @@ OF_EXAMPLES: dict[str, str | Fields] = {
     "unsupported_media_type": "text",
     "unsupported_encoding": "encoding",
     "misdirected_host": headers(Host="evil.example"),
+    "invalid_host": headers(Host="a b"),
     "invalid_descriptor": headers(ieee754("float32", [4], "nearest")),
     "headers_too_large": headers(X=33_000 * "x"),
 }
@@ -326,6 +327,8 @@ def test_the_other_examples_are_real_answers(hasty: Service, locked: Service) ->
     assert locked.get("/operators").json() == problem(EXAMPLES["unauthorized"])
     assert hasty.get("/nowhere").json() == problem(EXAMPLES["not_found"])
     assert hasty.get("/round").json() == problem(EXAMPLES["method_not_allowed"])
+    unknown = hasty.request("FETCH", "/round", BODY)
+    assert (unknown.status, unknown.json()) == (501, problem(EXAMPLES["not_implemented"]))
     for count, body, code in (
         (2, BODY, "duplicate_descriptor"),
         (1, BODY[:4], "receive_timeout"),
@@ -337,6 +340,25 @@ def test_the_other_examples_are_real_answers(hasty: Service, locked: Service) ->
             connection.putheader("Content-Length", str(len(BODY)))
             connection.endheaders(body)
             assert Reply.read(connection).json() == problem(EXAMPLES[code])
+
+
+def test_refusals_name_the_remedy_in_a_header(hasty: Service, locked: Service) -> None:
+    coded, text = {"Content-Encoding": "br"}, {"Content-Type": "text/plain"}
+    for reply, name, value in (
+        (hasty.request("POST", "/round", BODY, headers(**coded)), "Accept-Encoding", "gzip"),
+        (hasty.request("POST", "/round", b"{}", {**JSON, **coded}), "Accept-Encoding", "gzip"),
+        (hasty.request("POST", "/compare", BODY, headers(**coded)), "Accept-Encoding", "deflate"),
+        (hasty.request("POST", infer_path("round"), b"{}", coded), "Accept-Encoding", "gzip"),
+        (hasty.request("POST", "/v2/repository/index", b"{}", coded), "Accept-Encoding", "gzip"),
+        (hasty.request("POST", "/round", BODY, text), "Accept", "application/x-npy"),
+        (hasty.request("POST", "/compare", BODY, text), "Accept", "application/json"),
+        (hasty.get("/round"), "Allow", "POST"),
+        (hasty.get(infer_path("round")), "Allow", "POST"),
+        (locked.get("/operators"), "WWW-Authenticate", "Bearer"),
+        (locked.get("/v2"), "WWW-Authenticate", "Bearer"),
+    ):
+        assert reply.status in (401, 405, 415)
+        assert value in reply.headers[name], (reply.status, name)
 
 
 REGION = {"shared_memory_region": "r", "shared_memory_byte_size": 4}

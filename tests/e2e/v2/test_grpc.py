@@ -365,6 +365,16 @@ def test_keys(tmp_path: Path) -> None:
         assert client.call(f"/{HEALTH}/Check", b"").status == 0
 
 
+@pytest.mark.parametrize(
+    ("host", "says"),
+    [("127.0.0.1:99999999", "must be a host name"), ("evil.example", "ALLOWED_HOSTS")],
+)
+def test_hosts(client: Client, host: str, says: str) -> None:
+    answer = client.call("ServerLive", b"", (":authority", host))
+    assert answer.status == 3
+    assert says in answer.text
+
+
 def test_ids_and_traces(service: Service, client: Client) -> None:
     trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     fields = ("x-request-id", "an-id-of-the-test"), ("traceparent", trace)

@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.http.asgi import Answer, ask
-from tensor_round.contract.errors import HeadersTooLarge, UnsupportedEncoding
+from tensor_round.contract.errors import HeadersTooLarge, Unimplemented
 from tensor_round_service.app import create_app
 from tensor_round_service.http1.head import (
     MalformedRequest,
     RequestHead,
+    host_of,
     path_of,
     split_head,
     traceparent_of,
@@ -118,6 +119,16 @@ SOUND: dict[str, tuple[bytes, Says]] = {
         head(b"Expect: 100-continue\r\n", line=b"POST /p HTTP/1.0"),
         Says(version="1.0", keep_alive=False),
     ),
+    "unknown-method": (
+        head(b"Content-Length: 3\r\n", line=b"FETCH /p?q HTTP/1.1"),
+        Says("FETCH", query=b"q", length=3),
+    ),
+    "unknown-method-chunked": (
+        head(b"Transfer-Encoding: chunked\r\n", line=b"M-SEARCH /p HTTP/1.1"),
+        Says("M-SEARCH", length=None),
+    ),
+    "method-in-lower-case": (line(b"/p", b"get"), Says("get")),
+    "method-of-another-protocol": (line(b"*", b"DESCRIBE"), Says("DESCRIBE", "*")),
     "upgrade": (
         head(b"Connection: upgrade\r\nUpgrade: websocket\r\nContent-Length: 3\r\n"),
         Says(length=3),
@@ -194,6 +205,7 @@ REFUSED: dict[str, bytes] = {
     "name-no-token": head(b"a(b): c\r\n"),
     "no-host": b"GET / HTTP/1.1\r\na: b\r\n\r\n",
     "no-host-but-in-the-target": b"GET http://h/ HTTP/1.1\r\n\r\n",
+    "no-host-beside-one-in-the-target": head(line=b"GET http://h/ HTTP/1.1", host=b"a b"),
     "chunked-in-http-1.0": head(b"Transfer-Encoding: chunked\r\n", line=b"POST /p HTTP/1.0"),
     "two-hosts": head(b"HOST: i\r\n"),
     "two-lengths": head(b"Content-Length: 1\r\nContent-Length: 1\r\n"),
@@ -214,8 +226,9 @@ REFUSED: dict[str, bytes] = {
     "http-in-lower-case": head(line=b"GET / http/1.1"),
     "http-2-preface": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     "other-protocol": head(line=b"DESCRIBE / RTSP/1.0"),
-    "unknown-method": head(line=b"FETCH / HTTP/1.1"),
-    "method-in-lower-case": head(line=b"get / HTTP/1.1"),
+    "method-too-long": head(line=b"A" * 33 + b" / HTTP/1.1"),
+    "method-no-utf-8": head(line=b"\xff / HTTP/1.1"),
+    "unknown-method-and-faulty-length": head(b"Content-Length: x\r\n", line=b"FETCH / HTTP/1.1"),
     "no-method": head(line=b" / HTTP/1.1"),
     "no-target": head(line=b"GET  HTTP/1.1"),
     "two-spaces": head(line=b"GET  / HTTP/1.1"),
@@ -257,10 +270,10 @@ def test_malformed_head_is_refused_before_its_end(data: bytes) -> None:
 
 
 FAULTS: dict[str, tuple[bytes, type[Exception]]] = {
-    "gzip-chunked": (head(b"Transfer-Encoding: gzip, chunked\r\n"), UnsupportedEncoding),
+    "gzip-chunked": (head(b"Transfer-Encoding: gzip, chunked\r\n"), Unimplemented),
     "gzip-chunked-in-lines": (
         head(b"Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n"),
-        UnsupportedEncoding,
+        Unimplemented,
     ),
     "too-many-fields": (many(MAX_HEAD_FIELDS + 1), HeadersTooLarge),
     "too-long": (long(MAX_HEAD_BYTES + 1), HeadersTooLarge),
@@ -272,6 +285,22 @@ def test_invalid_head_is_refused_on_any_path(data: bytes, fault: type[Exception]
     found = split(data)
     assert type(found.fault) is fault
     assert (found.path, found.keep_alive) == ("/p", False)
+
+
+HOSTS: dict[str, str | None] = {
+    "": "", "a": "a", "A.Example.": "a.example", "a_b~!$&'()*+,;=%20:80": "a_b~!$&'()*+,;=%20",
+    "127.0.0.1:65535": "127.0.0.1", "[::1]": "::1", "[FE80::1%25eth0]:": "fe80::1%25eth0",
+    "a:000080": "a", "a:65536": None, "127.0.0.1:99999999": None, f"a:{'9' * 5000}": None,
+    "a:b": None, "a:-1": None, "a:80:80": None, ":": "", "a b": None, "a/b": None, "http://a": None,
+    "a@b": None, "a?b": None, "a#b": None, "a%zz": None, "a%2": None, "\xe9.example": None,
+    "::1": None, "[::1": None, "[]": None, "[a.example]": None, "[127.0.0.1]": None,
+    "[::1]a": None, "a, b": None, '"a"': None, "a\\b": None, "{a}": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("authority", HOSTS)
+def test_host_of_an_authority(authority: str) -> None:
+    assert host_of(authority) == HOSTS[authority]
 
 
 def test_a_head_without_an_end_has_a_longest() -> None:

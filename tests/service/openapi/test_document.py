@@ -201,8 +201,16 @@ def test_every_refusal_has_an_example_of_its_code(document: Document) -> None:
     assert set(problem["properties"]["code"]["enum"]) == REFUSALS.keys()
 
 
+def test_headers_that_name_the_remedy_are_documented(either: Document) -> None:
+    headers = {"401": "WWW-Authenticate", "415": "Accept-Encoding", "503": "Retry-After"}
+    for path, method, operation in operations(either):
+        for status, response in operation["responses"].items():
+            name = headers.get(status)
+            assert name is None or name in response["headers"], (method, path, status)
+
+
 def test_the_check_of_hosts_is_documented_everywhere(either: Document) -> None:
     for path, method, operation in operations(either):
-        assert "421" in operation["responses"], (method, path)
+        assert {"400", "421"} <= operation["responses"].keys(), (method, path)
         changes = method == "post" and path.startswith("/v2")
         assert changes == ("403" in operation["responses"]), path

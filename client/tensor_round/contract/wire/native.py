@@ -32,6 +32,8 @@ RETRY_AFTER = "Retry-After"
 OCTET_STREAM = "application/octet-stream"
 JSON = "application/json"
 NPY = "application/x-npy"
+#: The representations of a tensor.
+TYPES = (OCTET_STREAM, JSON, NPY)
 PROBLEM_JSON = "application/problem+json"
 #: curl's default for a body.
 FORM = "application/x-www-form-urlencoded"

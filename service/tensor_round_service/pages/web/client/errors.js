@@ -76,6 +76,7 @@ export class MalformedNpy extends RequestRefused {}
 export class MalformedEncoding extends RequestRefused {}
 export class PayloadSizeMismatch extends RequestRefused {}
 export class DigestMismatch extends RequestRefused {}
+export class InvalidHost extends RequestRefused {}
 export class Unauthorized extends RequestRefused {}
 export class NotFound extends RequestRefused {}
 export class MethodNotAllowed extends RequestRefused {}
@@ -90,6 +91,7 @@ export class Draining extends RequestRefused {}
 export class DeviceOutOfMemory extends RequestRefused {}
 export class BackendFailed extends RequestRefused {}
 export class InternalError extends RequestRefused {}
+export class Unimplemented extends RequestRefused {}
 
 /**
  * The class of each code.
@@ -105,6 +107,7 @@ export const REFUSALS = {
   malformed_encoding: MalformedEncoding,
   payload_size_mismatch: PayloadSizeMismatch,
   digest_mismatch: DigestMismatch,
+  invalid_host: InvalidHost,
   unauthorized: Unauthorized,
   not_found: NotFound,
   method_not_allowed: MethodNotAllowed,
@@ -119,6 +122,7 @@ export const REFUSALS = {
   device_out_of_memory: DeviceOutOfMemory,
   backend_failed: BackendFailed,
   internal_error: InternalError,
+  not_implemented: Unimplemented,
 };
 
 /**
