@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import zlib
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -232,10 +232,37 @@ def preferred_coding(accept_encoding: str, codings: Sequence[str]) -> str:
     A coding that the field does not name is never chosen. If none is acceptable the result is
     ``identity``: a response in a coding that was not asked for is better than none.
     """
-    best, best_weight = IDENTITY, 0.0
+    return _heaviest(_weights(accept_encoding), codings)
+
+
+def requested_coding(accept_encoding: str, codings: Sequence[str]) -> str:
+    """The coding of ``codings`` that the field prefers to every other that it names.
+
+    Many clients list all codings that they can decode. That is no request to spend more time on
+    compressing a tensor than on everything else, so of equals the result is ``identity``, unless
+    the field refuses that.
+    """
+    weights = _weights(accept_encoding)
+    if not weights.get(IDENTITY, weights.get("*", 1.0)):
+        return _heaviest(weights, codings)
+    most = max(weights.values(), default=0.0)
+    first, *others = [coding for coding, weight in weights.items() if weight == most] or [IDENTITY]
+    return first if most and not others and first in codings else IDENTITY
+
+
+def _weights(accept_encoding: str) -> dict[str, float]:
+    """The weights of the codings that the field names, in its order."""
+    weights: dict[str, float] = {}
     for member in accept_encoding.split(","):
         coding, *parameters = (part.strip(" \t").lower() for part in member.split(";"))
-        coding, weight = coding.removeprefix("x-"), _weight(parameters)
+        if coding := coding.removeprefix("x-"):
+            weights[coding] = max(weights.get(coding, 0.0), _weight(parameters))
+    return weights
+
+
+def _heaviest(weights: Mapping[str, float], codings: Sequence[str]) -> str:
+    best, best_weight = IDENTITY, 0.0
+    for coding, weight in weights.items():
         if coding in (IDENTITY, *codings) and weight > best_weight:
             best, best_weight = coding, weight
     return best

@@ -23,7 +23,14 @@ from tensor_round.contract.wire import native
 from ..auth.origins import check_origin
 from ..codec import nesting
 from ..codec.json_size import JSONSize, measure_json
-from ..content.codings import CODINGS, IDENTITY, encode, max_encoded_length, preferred_coding
+from ..content.codings import (
+    CODINGS,
+    IDENTITY,
+    encode,
+    max_encoded_length,
+    preferred_coding,
+    requested_coding,
+)
 from ..content.sources import ByteSource, Parts, Prefixed, read_all, read_up_to
 from ..engine.engine import JSON_COST
 from ..engine.job import Job
@@ -145,8 +152,9 @@ class _InferHandler:
         return self._make_plan(header, pause, size)
 
     async def _encode(self, head: RequestHead, response: Response, job: Job) -> None:
-        """Encode the content as ``Accept-Encoding`` prefers."""
-        coding = preferred_coding(text(head, _ACCEPT_ENCODING), CODINGS)
+        """Encode the content as ``Accept-Encoding`` prefers; a tensor's bytes on request alone."""
+        choose = requested_coding if response.fixed is _OCTETS else preferred_coding
+        coding = choose(text(head, _ACCEPT_ENCODING), CODINGS)
         if coding != IDENTITY:
             nbytes = sum(map(len, response.parts))
             job.reserve(max_encoded_length(nbytes))

@@ -62,14 +62,15 @@ def test_raw_bodies(service: Service, form: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("accepted", "coding"),
+    ("accepted", "coding", "wish"),
     [
-        ("gzip", "gzip"),
-        ("deflate", "deflate"),
-        ("gzip;q=0, br", None),
+        *(("gzip", "gzip", wish) for wish in ({}, BINARY_OUT)),
+        *(("gzip;q=0.5, deflate", "deflate", wish) for wish in ({}, BINARY_OUT)),
+        *(("gzip;q=0, br", None, wish) for wish in ({}, BINARY_OUT)),
+        # What aiohttp and requests send by themselves.
+        *(("gzip, deflate", "gzip", {}), ("gzip, deflate", None, BINARY_OUT)),
     ],
 )
-@pytest.mark.parametrize("wish", [{}, BINARY_OUT], ids=["json", "binary"])
 def test_answers_are_packed_as_asked(
     service: Service, wish: dict[str, Any], accepted: str, coding: str | None
 ) -> None:

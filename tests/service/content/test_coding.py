@@ -22,6 +22,7 @@ from tensor_round_service.content.codings import (
     encode,
     max_encoded_length,
     preferred_coding,
+    requested_coding,
     sha256,
 )
 
@@ -250,6 +251,34 @@ def test_preferences(accepted: str, coding: str) -> None:
     assert preferred_coding(accepted, CODINGS) == coding
 
 
+@pytest.mark.parametrize(
+    ("accepted", "coding"),
+    [
+        ("", "identity"),
+        ("gzip", "gzip"),
+        ("x-gzip, ,gzip", "gzip"),
+        ("deflate;q=0.5", "deflate"),
+        ("gzip, deflate", "identity"),
+        ("gzip, deflate, br, zstd", "identity"),
+        ("gzip, br", "identity"),
+        ("gzip, identity", "identity"),
+        ("gzip, *", "identity"),
+        ("gzip, *;q=0.5", "gzip"),
+        ("gzip;q=0.8, deflate;q=0.9", "deflate"),
+        ("gzip;q=0.8, br", "identity"),
+        ("gzip;q=0", "identity"),
+        ("gzip;q=0, deflate;q=0", "identity"),
+        ("*", "identity"),
+        ("gzip, deflate, identity;q=0", "gzip"),
+        ("gzip, deflate, *;q=0", "gzip"),
+        ("gzip, deflate, identity;q=0.1, *;q=0", "identity"),
+    ],
+)
+def test_list_of_equal_codings_requests_none(accepted: str, coding: str) -> None:
+    assert requested_coding(accepted, CODINGS) == coding
+
+
 @given(st.text())
 def test_any_text_prefers_something(accepted: str) -> None:
-    assert preferred_coding(accepted, CODINGS) in ("identity", *CODINGS)
+    for choose in (preferred_coding, requested_coding):
+        assert choose(accepted, CODINGS) in ("identity", *CODINGS)
