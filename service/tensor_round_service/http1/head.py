@@ -38,8 +38,10 @@ _MAX_PORT, _PORT_DIGITS = 65535, 5
 _NONE: frozenset[bytes] = frozenset()
 
 TRACEPARENT = b"traceparent"
+#: A later version than 00 may have further parts (Trace Context, section 3.2.4).
 _LAWFUL_TRACEPARENT = re.compile(
-    rb"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
+    rb"(?!ff|00.{54})[0-9a-f]{2}(-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2})"
+    rb"(?:-[^,]*)?"
 )
 
 
@@ -231,6 +233,7 @@ def _too_large() -> HeadersTooLarge:
 
 
 def traceparent_of(head: Head | None) -> str | None:
-    """The request's ``traceparent``; None if it is missing or invalid."""
+    """The request's ``traceparent``, as one of version 00; None if it is missing or invalid."""
     value = None if head is None else head.values.get(TRACEPARENT)
-    return value.decode() if value is not None and _LAWFUL_TRACEPARENT.fullmatch(value) else None
+    found = None if value is None else _LAWFUL_TRACEPARENT.fullmatch(value)
+    return None if found is None else f"00{found[1].decode()}"

@@ -5,17 +5,18 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from importlib.metadata import version
+from importlib.metadata import entry_points, version
 from inspect import cleandoc
 from typing import NoReturn
 
 from pydantic import ValidationError
 from pydantic_settings import CliApp, CliSettingsSource
 
-from tensor_round.contract.quoting import shown
+from tensor_round.contract.quoting import not_accepted, shown
 
+from ..failures import CannotStart
 from ..settings import PREFIX, Settings
 
 PROGRAM = "tensor-round-service"
@@ -86,3 +87,18 @@ def unknown_variables(names: Iterable[str]) -> Iterator[str]:
         # cutoff=0: always name one setting.
         nearest = get_close_matches(rest, settings, n=1, cutoff=0.0)[0]
         yield f"{name} is not a setting and has no effect; the nearest is {PREFIX}{nearest}"
+
+
+def check_propagators(environ: Mapping[str, str]) -> None:
+    """Raise :class:`CannotStart` for a propagator of OTEL_PROPAGATORS that is not installed.
+
+    FastAPI imports OpenTelemetry, which raises an error for it while it is being imported.
+    """
+    names = environ.get("OTEL_PROPAGATORS")
+    installed = entry_points(group="opentelemetry_propagator").names if names else ()
+    for name in map(str.strip, (names or "").split(",")) if installed else ():
+        if name.lower() == "none":
+            return
+        if name not in installed:
+            rule = not_accepted(name, sorted({"none", *installed}))
+            raise CannotStart(f"OTEL_PROPAGATORS: {rule}")

@@ -16,7 +16,7 @@ from pathlib import Path
 from ..deployment import Deployment
 from ..failures import CannotStart
 from ..settings import Settings
-from .command_line import read_settings, unknown_variables
+from .command_line import check_propagators, read_settings, unknown_variables
 from .listener import Inherited, Listener, notify
 from .logs import Log, logging_to_stderr
 from .worker_folder import remove_with, worker_folder
@@ -44,6 +44,7 @@ def _run(settings: Settings, log: Log) -> int:
     # It asks for files to be read again; until then they are still to be read for the first time.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
+        check_propagators(os.environ)
         inherited = Inherited.take(os.environ)
         if inherited is not None:
             for name in sorted({"port", "uds"} & settings.model_fields_set):

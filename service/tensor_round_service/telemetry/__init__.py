@@ -21,6 +21,14 @@ logger = logging.getLogger(__name__)
 
 NAME = "tensor-round"
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+#: The ways of export that the service has, by the variables that may name others.
+_EXPORT = {
+    "OTEL_TRACES_EXPORTER": "otlp",
+    "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
+    "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf",
+}
+#: Libraries that warn of what callers send.
+_LOUD = ("opentelemetry.trace", "opentelemetry.baggage", "opentelemetry.propagators")
 #: Time to export the last spans when the server has drained. The process exits soon after it.
 FLUSH_SECONDS = 1.0
 
@@ -61,8 +69,11 @@ def exported_traces(gate: Gate, environ: Mapping[str, str]) -> Iterator[None]:
 
     from .spans import RequestSpan
 
-    # It would warn of each unlawful tracestate, with what the caller sent.
-    logging.getLogger("opentelemetry.trace").setLevel(logging.ERROR)
+    for name, way in _EXPORT.items():
+        if (wanted := environ.get(name, "").strip().lower() or way) != way:
+            logger.warning("%s=%s has no effect: traces are exported by %s", name, wanted, way)
+    for library in _LOUD:
+        logging.getLogger(library).setLevel(logging.ERROR)
     resource = Resource.create({"service.version": version(NAME)})
     if str(resource.attributes[SERVICE_NAME]).startswith("unknown_service"):
         resource = resource.merge(Resource({SERVICE_NAME: NAME}))

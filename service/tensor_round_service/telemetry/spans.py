@@ -8,7 +8,9 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+from opentelemetry import propagate
 from opentelemetry.context import Context
+from opentelemetry.propagators.textmap import Getter
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
@@ -20,10 +22,29 @@ from ..http1.head import TRACEPARENT, Head, traceparent_of
 _CONTEXT = TraceContextTextMapPropagator()
 
 
+class _Fields(Getter[Head]):
+    """Reads the fields of a head, for the propagators that OTEL_PROPAGATORS names."""
+
+    def get(self, carrier: Head, key: str) -> list[str] | None:
+        name = key.lower().encode("latin-1")
+        if name == TRACEPARENT:
+            traceparent = traceparent_of(carrier)
+            return None if traceparent is None else [traceparent]
+        value = carrier.values.get(name)
+        return None if value is None else [value.decode("latin-1")]
+
+    def keys(self, carrier: Head) -> list[str]:
+        return [name.decode("latin-1") for name in carrier.values]
+
+
+_FIELDS = _Fields()
+
+
 class RequestSpan:
     """The span of a request, in its caller's trace; see :class:`~..gate.Span`.
 
-    A head without ``traceparent`` gets that of the span, for the log and problem documents.
+    A head without ``traceparent``, or with that of another trace, gets that of the span, for the
+    log and problem documents.
     """
 
     def __init__(self, tracer: Tracer, head: Head, name: str, attributes: Attributes) -> None:
@@ -32,15 +53,12 @@ class RequestSpan:
         self.tracer = tracer
         #: What time.perf_counter_ns() is to be increased by, to become the time since 1970.
         self.epoch = started - time.perf_counter_ns()
-        caller = {
-            "traceparent": traceparent_of(head) or "",
-            "tracestate": head.values.get(b"tracestate", b"").decode("latin-1"),
-        }
-        context = _CONTEXT.extract(caller, Context())
+        context = propagate.extract(head, Context(), _FIELDS)
         self.span: Span = tracer.start_span(
             name, context, SpanKind.SERVER, {**attributes}, start_time=started
         )
-        if traceparent_of(head) is None:
+        trace = f"{self.span.get_span_context().trace_id:032x}"
+        if trace not in (traceparent_of(head) or ""):
             fields: dict[str, str] = {}
             _CONTEXT.inject(fields, set_span_in_context(self.span, Context()))
             head.values[TRACEPARENT] = fields["traceparent"].encode()

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from support import command_line
 from support.http.grpc_client import Client, connected, framed, infer_request, made
 from support.http.inference_form import OF_X, document
 from support.http.inference_form import X as FP32
@@ -179,7 +180,7 @@ def test_spans_name_refusals_and_paths_but_no_payload_key_or_query(tmp_path: Pat
             lost = service.request("GET", "/lost", None, {"X-API-Key": "key-of-mine"})
             assert lost.status == 404
             assert service.request("GET", "/%ff%00%f0", None, fields).status == 404
-            assert service.request("PURGE", "/v2", None, fields).status == 405
+            assert service.request("PURGE", "/v2", None, fields).status == 501
         (refused,) = collector.wait(
             lambda span: span.attributes.get("http.response.status_code") == 400
         )
@@ -187,7 +188,7 @@ def test_spans_name_refusals_and_paths_but_no_payload_key_or_query(tmp_path: Pat
     assert refused.attributes["tensor_round.code"] == "payload_size_mismatch"
     assert not refused.is_error, "a 4xx is the client's fault"
     assert spans["GET /operators"].attributes["http.route"] == "/operators"
-    assert spans["_OTHER /v2"].attributes["tensor_round.code"] == "method_not_allowed"
+    assert spans["_OTHER /v2"].attributes["tensor_round.code"] == "not_implemented"
     assert all(s.trace == TRACE for s in spans.values() if s.name not in ("GET", "GET /readyz"))
     # A request without a context begins a trace: its id is in the log, and in the refusal.
     paths = {span.attributes["url.path"]: span for span in collector.spans if is_server(span)}
@@ -282,6 +283,66 @@ def test_variable_of_opentelemetry_out_of_range_stops_the_start(
     refused = pytest.raises(CannotStart, match=r"the variables OTEL_\*: max_queue_size")
     with refused, exported_traces(Gate(), COLLECTOR):
         pass
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+        ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/json"),
+        ("OTEL_TRACES_EXPORTER", "zipkin"),
+    ],
+)
+def test_unsupported_way_of_export_is_one_warning(
+    caplog: pytest.LogCaptureFixture, variable: str, value: str
+) -> None:
+    sound = {"OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf", "OTEL_TRACES_EXPORTER": "otlp"}
+    for environ in (sound, {variable: value}):
+        with exported_traces(Gate(), {**COLLECTOR, **environ}):
+            pass
+    (message,) = (text for text in caplog.messages if "has no effect" in text)
+    assert message.startswith(f"{variable}={value} has no effect")
+
+
+def server_span(collector: Collector, path: str) -> Span:
+    (found,) = collector.wait(lambda span: span.attributes.get("url.path") == path)
+    return found
+
+
+@pytest.mark.usefixtures("each_started")
+@pytest.mark.parametrize("names", ["none", "baggage", "tracecontext", ""])
+def test_propagators_are_those_of_the_variable(names: str) -> None:
+    """The trace in the log and in refusals is that of the span."""
+    later = f"cc-{TRACE}-{PARENT}-01-what-will-be"
+    with Collector() as collector:
+        environment = {**collector.environment, "OTEL_PROPAGATORS": names}
+        with Service("--access-log", "true", environment=environment) as service:
+            for path, sent in (("/now", TRACEPARENT), ("/later", later)):
+                reply = service.request("GET", path, None, {"traceparent": sent, "baggage": "="})
+                span, told = server_span(collector, path), reply.json()["traceparent"]
+                is_obeyed = names in ("tracecontext", "")
+                assert (span.trace, span.parent) == (TRACE, PARENT) or not is_obeyed
+                assert (span.parent == "") != is_obeyed
+                assert span.trace in told
+                assert told in service.logged(f" {path} ")
+            assert not any("aggage" in line for line in service.log)
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize(
+    ("names", "wrong"),
+    [("b4", "b4"), ("tracecontext,", ""), ("baggage, tracecontex", "tracecontex")],
+)
+def test_unknown_propagator_stops_the_start_with_one_line(
+    names: str, wrong: str, workers: str
+) -> None:
+    """Whether traces are exported or not: FastAPI imports OpenTelemetry."""
+    options, environment = ["--port", "0", "--workers", workers], {"OTEL_PROPAGATORS": names}
+    ended = command_line.run(options, environment, module="tensor_round_service")
+    assert ended.returncode == 1
+    (line,) = ended.stderr.decode().splitlines()
+    assert f'tensor-round-service: OTEL_PROPAGATORS: got "{wrong}"' in line
+    assert "none, tracecontext" in line
 
 
 def test_disabled_tracing_imports_and_does_nothing() -> None:
