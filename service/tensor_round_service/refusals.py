@@ -10,6 +10,7 @@ from fastapi import Request as FastAPIRequest
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response as FastAPIResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import Match, Route
 
 from tensor_round.contract.errors import (
     Fault,
@@ -109,7 +110,7 @@ def add_refusal_handlers(app: FastAPI, refusals: Refusals) -> None:
     """Install handlers that turn every exception in FastAPI into a refusal."""
 
     async def refused(request: FastAPIRequest, error: Exception) -> FastAPIResponse:
-        refusal = as_refusal(error)
+        refusal = _as_refusal(error, request)
         if isinstance(refusal, NotFound) and request.url.path.endswith("/"):
             # The dispatcher ignores one trailing slash of GET, but none of POST.
             refusal = NotFound(f"{refusal.detail}; try the path without its trailing slash")
@@ -131,17 +132,23 @@ def add_refusal_handlers(app: FastAPI, refusals: Refusals) -> None:
     app.add_exception_handler(ClientDisconnected, disconnected)
 
 
-def as_refusal(error: Exception) -> RequestRefused:
+def _as_refusal(error: Exception, request: FastAPIRequest) -> RequestRefused:
     """The refusal for any exception, FastAPI's included."""
     match error:
         case HTTPException(status_code=404):
             return NotFound("there is nothing at this path")
         case HTTPException(status_code=405):
-            methods = {*(error.headers or {}).get("Allow", "").split(", ")}
-            if "GET" in methods:
-                methods.add("HEAD")
-            allow = ", ".join(sorted(methods))
+            # Its Allow has the methods of the first route alone.
+            allow = ", ".join(sorted(_methods(request)))
             return MethodNotAllowed(f"this path allows {allow}", allow=allow)
         case RequestValidationError():
             return InvalidDescriptor.of([Fault(tuple(e["loc"]), e["msg"]) for e in error.errors()])
     return refusal_for(error)
+
+
+def _methods(request: FastAPIRequest) -> set[str]:
+    """The methods of all routes with the path of a request."""
+    routes = (route for route in request.app.routes if isinstance(route, Route))
+    found = [route.methods for route in routes if route.matches(request.scope)[0] is not Match.NONE]
+    methods = {method for some in found for method in some or ()}
+    return methods | {"HEAD"} if "GET" in methods else methods

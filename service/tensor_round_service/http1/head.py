@@ -18,8 +18,10 @@ Header = tuple[bytes, bytes]
 MAX_HEAD_BYTES = 32 << 10
 MAX_HEAD_FIELDS = 100
 
-#: The methods that the service knows.
-METHODS: frozenset[str] = frozenset(HTTPMethod)
+#: Methods that every version of llhttp knows.
+_PARSED: frozenset[str] = frozenset(HTTPMethod)
+#: The methods that the service knows: 405 where it has another, and not 501.
+METHODS = _PARSED | {"QUERY"}
 
 _END = b"\r\n\r\n"
 #: The beginning of a head: a method, which is a token (RFC 9110, section 5.6.2), and a space.
@@ -140,10 +142,10 @@ def split_head(received: bytes) -> tuple[RequestHead, int] | None:
         raise MalformedRequest
     method, target, raw_path, query, version = line.groups()
     name, parsed = method.decode("latin-1"), received[:end]
-    if name not in METHODS:
+    if name not in _PARSED:
         if not _METHOD.match(received):
             raise MalformedRequest
-        # The gate refuses it. llhttp knows other methods, so it parses the rest behind a known one.
+        # The gate refuses unknown ones. llhttp parses the rest behind a method that it knows.
         parsed = b"POST" + parsed[len(method) :]
     fields = _Fields()
     try:

@@ -153,6 +153,10 @@ async def _repository_index(members: Members) -> list[documents.IndexEntry]:
 async def _load_model(members: Members) -> documents.Nothing:
     """Does nothing: every model is loaded."""
     _model(members)
+    parameters = members.get("parameters", {})
+    if not isinstance(parameters, dict):
+        rule = f"must be an object, got {shown(parameters)}"
+        raise InvalidDescriptor.at(("parameters",), rule)
     return {}
 
 

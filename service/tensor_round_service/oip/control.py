@@ -17,7 +17,7 @@ from ..http1.asgi import CONTROL_PIECE_BYTES, AsgiRequest
 from ..routes.table import Row
 from ..routes.tensor_route import content_of
 from .calls import Call
-from .operations import BODIES, TAG, control_body
+from .operations import BODIES, TAG, control_body, refused_operation
 
 #: Maximum length of a control request's body in bytes.
 MAX_LENGTH = 64 << 10
@@ -51,13 +51,19 @@ _ENTRIES: tuple[_Entry, ...] = (
     ),
     ("POST", "/v2/repository/index", "RepositoryIndex", "repository_index", "List the models"),
     ("POST", f"{_OF_REPOSITORY}/load", "RepositoryModelLoad", "load_model", "Load a model"),
-    ("POST", f"{_OF_REPOSITORY}/unload", "RepositoryModelUnload", "unload_model", ""),
+    ("POST", f"{_OF_REPOSITORY}/unload", "RepositoryModelUnload", "unload_model", "Unload a model"),
     ("GET", "/v2/logging", "LogSettings", "log_settings", "Log settings"),
-    ("POST", "/v2/logging", "LogSettings", "change_log_settings", ""),
+    ("POST", "/v2/logging", "LogSettings", "change_log_settings", "Change log settings"),
     ("GET", "/v2/trace/setting", "TraceSetting", "trace_settings", "Trace settings"),
-    ("POST", "/v2/trace/setting", "TraceSetting", "change_trace_settings", ""),
+    ("POST", "/v2/trace/setting", "TraceSetting", "change_trace_settings", "Change trace settings"),
     ("GET", f"{_MODEL}/trace/setting", "TraceSetting", "model_trace_settings", "Model's traces"),
-    ("POST", f"{_MODEL}/trace/setting", "TraceSetting", "change_model_trace_settings", ""),
+    (
+        "POST",
+        f"{_MODEL}/trace/setting",
+        "TraceSetting",
+        "change_model_trace_settings",
+        "Change a model's traces",
+    ),
 )
 
 
@@ -97,23 +103,27 @@ def _row(
     answer, has_body = calls[call], call in BODIES
     # Settings are changed by the method that other paths are read by.
     fixed = {"settings": True} if name.startswith("change_") else {}
+    is_refused = bool(fixed) or call == "RepositoryModelUnload"
+    operation = partial(control_body, call) if has_body and summary else None
 
     async def endpoint(request: Request) -> Any:
         members = await _members(request) if has_body else {}
         named = {key.removeprefix("model_"): text for key, text in request.path_params.items()}
         return await answer({**members, **named, **fixed})
 
+    is_told = bool(summary) and not is_refused
+    response = get_type_hints(answer)["return"] if is_told else None
     is_probe = path.startswith("/v2/health/")
     return Row(
         *(path, endpoint, summary, TAG, method),
         link="v2" if path == "/v2" else "",
         is_open=is_probe,
         is_counted=is_probe,
-        operation=partial(control_body, call) if has_body and summary else None,
+        operation=refused_operation if is_refused else operation,
         options={
             "name": name,
-            "description": answer.__doc__,
-            "response_model": get_type_hints(answer)["return"] if summary else None,
+            "description": "Always refused: it is fixed." if is_refused else answer.__doc__,
+            "response_model": response,
         },
     )
 

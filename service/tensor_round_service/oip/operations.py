@@ -207,6 +207,11 @@ def control_body(call: str) -> Schema:
     return {"requestBody": {"content": content, "required": call.endswith("Register")}}
 
 
+def refused_operation() -> Schema:
+    """The part of an operation that no request performs: it has no response but refusals."""
+    return {"responses": {}}
+
+
 def complete(operation: Schema, path: str, method: str, *, is_open: bool) -> None:
     """Add the refusals of an operation under ``/v2``, and the parameters in its path."""
     model = ref("ModelName") if "/models/" in path else STRING
@@ -223,8 +228,8 @@ def complete(operation: Schema, path: str, method: str, *, is_open: bool) -> Non
         *(("501",) if path.endswith("/infer") else ()),
         *_ANYWHERE,
     ]
-    success = operation["responses"]["200"]
-    operation["responses"] = {"200": success, **_refusals(sorted(statuses))}
+    success = {"200": found} if (found := operation["responses"].get("200")) else {}
+    operation["responses"] = success | _refusals(sorted(statuses))
 
 
 def _refusals(statuses: Iterable[str]) -> Schema:

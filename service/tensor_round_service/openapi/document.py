@@ -97,7 +97,8 @@ def _document(
         description=_DESCRIPTION,
         routes=app.routes,
         tags=[*_TAGS, *({**d.tag} for _, d in descriptions if d.tag)],
-        servers=[{"url": "/", "description": "This service"}],
+        # Relative to the document: a proxy may add a path.
+        servers=[{"url": ".", "description": "This service"}],
         license_info={"name": "Apache License 2.0", "identifier": "Apache-2.0"},
     )
     schemas = document.setdefault("components", {}).setdefault("schemas", {})

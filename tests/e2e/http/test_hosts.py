@@ -128,6 +128,8 @@ def test_unknown_method_is_501(local: Service, path: str) -> None:
             assert f'method "{method}"' in reply.content.decode().replace("\\", "")
             connection.request("GET", "/livez")
             assert Reply.read(connection).status == 200
+        connection.request("QUERY", "/livez", b"a body")
+        assert Reply.read(connection).status == 405
 
 
 def test_refused_request_ends_before_the_next(local: Service) -> None:

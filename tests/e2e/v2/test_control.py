@@ -203,6 +203,8 @@ REFUSED_PATHS: list[tuple[str, str, bytes | None, int, str]] = [
     ("POST", "/v2/repository/index", b"[]", 400, "object"),
     ("POST", "/v2/repository/index", b'{"ready":1}', 400, "ready: must be true or false"),
     ("POST", "/v2/repository/index", b'{"a":1,"a":2}', 400, "twice"),
+    *(("POST", "/v2/repository/models/round/load", b'{"parameters":%b}' % value, 400,
+       "parameters: must be an object") for value in (b"null", b"[]", b"5", b'"x"')),
     ("POST", "/v2/repository/index", b" " * (64 << 10) + b"{}", 413, "65536"),
 ]  # fmt: skip
 
@@ -220,6 +222,12 @@ def test_refused_paths(
     assert says in error_of(reply)
     if status == 405:
         assert says in reply.headers["Allow"]
+
+
+@pytest.mark.parametrize("path", ["/v2/logging", "/v2/trace/setting"])
+def test_405_names_every_method(service: Service, path: str) -> None:
+    reply = service.request("PUT", path)
+    assert (reply.status, reply.headers["Allow"]) == (405, "GET, HEAD, POST")
 
 
 def test_only_v2_is_the_protocols(service: Service) -> None:
