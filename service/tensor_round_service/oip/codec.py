@@ -28,6 +28,8 @@ from ..codec.json_size import JSONSize, loads_exact
 
 #: The HTTP field with the length of the inference header, in bytes of the uncompressed body.
 HEADER_LENGTH = "Inference-Header-Content-Length"
+#: What a request without it may lack.
+NEEDS_HEADER_LENGTH = f"bytes after the JSON need its length in {HEADER_LENGTH}"
 #: The longest inference header without ``data``, in bytes.
 MAX_BARE_HEADER_LENGTH = 64 << 10
 #: The longest inference header, in bytes.
@@ -313,7 +315,7 @@ def _size(parameters: Parameters, name: str, loc: Loc) -> int | None:
 def _too_long(limit: int) -> TensorTooLarge:
     return TensorTooLarge(
         f"the JSON of an inference request has more than {limit} bytes; send larger tensors as "
-        "binary data",
+        f"binary data; {NEEDS_HEADER_LENGTH}",
         limit_bytes=limit,
     )
 

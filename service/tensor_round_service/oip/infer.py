@@ -13,6 +13,7 @@ from time import perf_counter
 
 from tensor_round.contract.errors import (
     InvalidDescriptor,
+    MalformedJSON,
     PayloadSizeMismatch,
     RequestRefused,
     TensorTooLarge,
@@ -55,6 +56,7 @@ _JSON = of_type(native.JSON)
 _OCTETS = of_type(native.OCTET_STREAM)
 
 _CACHED_PLANS = 128
+_SAYS_BINARY = b'"binary_data_size"'
 #: Maximum length of a raw tensor without a Content-Length.
 MAX_RAW_BYTES = 16 << 20
 #: Bytes that are rounded in the time that compressing one byte takes.
@@ -125,15 +127,31 @@ class _InferHandler:
             header, plan = b"", self.inference.plan(self.model, raw_request(self.model, length))
         else:
             header = await _header(source, job, length, json_length)
-            if len(header) <= CACHED_HEADER_BYTES:
-                plan = self._cached_plan(header)
-            else:
-                work = partial(self._plan_long_header, header, job)
-                plan = await engine.run_slowly(work, len(header) * JSON_COST, job)
+            plan = await self._plan_header(header, job, is_whole_body=json_length is None)
         if plan.uses_regions:
             # The request may change memory of another client.
             check_origin(head, self.listed_origins)
         return plan, source, None if length is None else length - len(header)
+
+    async def _plan_header(self, header: bytes, job: Job, *, is_whole_body: bool) -> InferencePlan:
+        try:
+            if len(header) <= CACHED_HEADER_BYTES:
+                plan = self._cached_plan(header)
+            else:
+                work = partial(self._plan_long_header, header, job)
+                cost = len(header) * JSON_COST
+                plan = await self.inference.engine.run_slowly(work, cost, job)
+        except MalformedJSON as refusal:
+            # The bytes of a tensor are no JSON.
+            if is_whole_body and _SAYS_BINARY in header[: codec.MAX_BARE_HEADER_LENGTH]:
+                refusal.restate(f"{refusal.detail}; {codec.NEEDS_HEADER_LENGTH}")
+            raise
+        if is_whole_body and isinstance(plan.source, codec.Binary) and plan.source.byte_size:
+            nbytes = plan.source.byte_size
+            raise PayloadSizeMismatch(
+                f"the binary data must have {nbytes} bytes, got 0; {codec.NEEDS_HEADER_LENGTH}"
+            )
+        return plan
 
     def _make_plan(
         self, header: bytes, pause: Pause = no_pause, size: JSONSize | None = None

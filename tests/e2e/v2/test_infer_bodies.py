@@ -35,6 +35,8 @@ from support.http.inference_form import (
 )
 from support.services.server import Reply, Service
 
+#: A number whose bytes are white space in JSON.
+SPACES = np.frombuffer(b"    ", "<f4")[0]
 IN_BYTES = document(OF_X, **BINARY_OUT)
 
 
@@ -123,6 +125,21 @@ def test_zero_bytes(service: Service, wish: dict[str, Any]) -> None:
         output = Outcome.of(infer(service, request, payload)).output
         assert output["shape"] == [3, 0]
         assert output["data"] == [] if not wish else output["parameters"] == {"binary_data_size": 0}
+
+
+@pytest.mark.parametrize("count", [10, 1 << 14, 5 << 20])
+@pytest.mark.parametrize("value", [0.5, -0.0, SPACES])
+def test_missing_header_length_is_named(service: Service, count: int, value: float) -> None:
+    x = np.full(count, value, "<f4")
+    body = json.dumps(document(binary("FP32", [count], x.nbytes))).encode() + x.tobytes()
+    for fields in ({}, {"Content-Type": "application/octet-stream"}):
+        reply = infer(service, body, headers=fields)
+        assert reply.status in (400, 413)
+        assert HEADER_LENGTH in error_of(reply)
+    faulty = infer(service, b'{"inputs": [}')
+    assert HEADER_LENGTH not in error_of(faulty)
+    alone = infer(service, document(binary("FP32", [count], x.nbytes)))
+    assert HEADER_LENGTH in error_of(alone)
 
 
 def test_data_may_be_nested_in_any_way(service: Service) -> None:
