@@ -78,7 +78,7 @@ def read_fields(data: bytes) -> None:
     text = data.decode("latin-1")
     native.SANE_REQUEST_ID.fullmatch(data)
     native.media_type(text)
-    native.wants_digest([text])
+    native.wanted_digest([text])
     native.parse_content_digest([text])
 
 

@@ -415,7 +415,7 @@ def tensor_request(
     id = _new_id()
     varying = [(b"X-Request-ID", id.encode()), (b"Content-Length", b"%d" % len(payload))]
     if digest:
-        stated = native.content_digest(hashlib.sha256(payload).digest())
+        stated = native.content_digest("sha-256", hashlib.sha256(payload).digest())
         varying.append((b"Content-Digest", stated.encode()))
         varying.append((b"Want-Content-Digest", b"sha-256=1"))
     return Request("POST", path, id, prepared.headers, varying, payload)
@@ -450,7 +450,7 @@ def _check_media_type(headers: Mapping[str, str], expected: str) -> None:
 
 def _stated_digest(headers: Mapping[str, str]) -> bytes:
     try:
-        stated = native.parse_content_digest([headers.get("content-digest", "")])
+        stated = native.parse_content_digest([headers.get("content-digest", "")]).get("sha-256")
     except DigestMismatch as error:
         raise ProtocolViolation(f"the response's digest: {error.detail}") from None
     if stated is None:

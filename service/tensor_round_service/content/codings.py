@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 from tensor_round.contract.errors import DigestMismatch, MalformedEncoding, UnsupportedEncoding
 from tensor_round.contract.progress import Pause, no_pause
 from tensor_round.contract.quoting import shown
+from tensor_round.contract.wire import native
 
 from .sources import PIECE_BYTES, ByteSource, Parts, Progress
 
@@ -52,16 +53,18 @@ async def here(work: Callable[[Pause], T]) -> T:
 
 
 class Verified:
-    """A source that checks the SHA-256 of its bytes at the end (RFC 9530).
+    """A source that checks digests of its bytes, by their algorithms, at the end (RFC 9530).
 
     Raises :class:`DigestMismatch`.
     """
 
-    def __init__(self, source: ByteSource, sha256: bytes, beside: Beside = here) -> None:
+    def __init__(
+        self, source: ByteSource, digests: Mapping[str, bytes], beside: Beside = here
+    ) -> None:
         self._source = source
         self._beside = beside
-        self._expected = sha256
-        self._hash = hashlib.sha256()
+        self._expected = digests
+        self._hashes = {name: native.ALGORITHMS[name]() for name in digests}
         self.is_at_end = False
 
     async def receive_into(self, target: memoryview, progress: Progress | None = None) -> int:
@@ -71,13 +74,19 @@ class Verified:
         """
         count = await self._source.receive_into(target)
         if count > _INLINE_HASH_BYTES:
-            await self._beside(partial(_update, self._hash, [target[:count]]))
+            await self._beside(partial(self._update, [target[:count]]))
         else:
-            self._hash.update(target[:count])
+            self._update([target[:count]])
         self.is_at_end = count < len(target) or self._source.is_at_end
-        if self.is_at_end and self._hash.digest() != self._expected:
-            raise DigestMismatch("the body's SHA-256 differs from Content-Digest")
+        if self.is_at_end:
+            for name, stated in self._expected.items():
+                if self._hashes[name].digest() != stated:
+                    raise DigestMismatch(f"the body's {name.upper()} differs from Content-Digest")
         return count
+
+    def _update(self, parts: Parts, pause: Pause = no_pause) -> None:
+        for found in self._hashes.values():
+            _update(found, parts, pause)
 
 
 class Decoded:
@@ -200,9 +209,9 @@ def encode(parts: Parts, coding: str, pause: Pause = no_pause) -> list[bytes]:
     return [*filter(None, encoded), stream.flush()]
 
 
-def sha256(parts: Parts, pause: Pause = no_pause) -> bytes:
-    """The SHA-256 of the parts together."""
-    digest = hashlib.sha256()
+def digest_of(algorithm: str, parts: Parts, pause: Pause = no_pause) -> bytes:
+    """The digest of the parts together."""
+    digest = native.ALGORITHMS[algorithm]()
     _update(digest, parts, pause)
     return digest.digest()
 

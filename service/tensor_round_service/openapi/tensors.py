@@ -115,13 +115,13 @@ PARAMETERS = [
         native.CONTENT_DIGEST,
         "header",
         STRING,
-        "RFC 9530: `sha-256=:...:` of the body; the service verifies it.",
+        "RFC 9530: `sha-256=:...:` or `sha-512=:...:` of the body; the service verifies it.",
     ),
     parameter(
         native.WANT_CONTENT_DIGEST,
         "header",
         STRING,
-        "RFC 9530: `sha-256=1` requests the digest of the response.",
+        "RFC 9530: `sha-256=1` or `sha-512=1` requests the digest of the response.",
     ),
 ]
 HEADERS: Schema = {

@@ -9,7 +9,15 @@ from functools import partial
 
 from tensor_round.contract.wire import native
 
-from ..content.codings import DECODING_BYTES, Beside, Decoded, Verified, decoder_for, here, sha256
+from ..content.codings import (
+    DECODING_BYTES,
+    Beside,
+    Decoded,
+    Verified,
+    decoder_for,
+    digest_of,
+    here,
+)
 from ..content.sources import ByteSource
 from ..engine.engine import ON_A_THREAD, Engine
 from ..engine.job import Job, Observer
@@ -59,12 +67,17 @@ class TensorRoute:
         return response
 
     async def _state_digest(self, head: RequestHead, response: Response, job: Job) -> None:
-        """Add the SHA-256 of the content (RFC 9530) if the request asks for it."""
-        if native.wants_digest([text(head, _WANT_CONTENT_DIGEST)]):
+        """Add the digest of the content (RFC 9530) if the request asks for one."""
+        algorithm = native.wanted_digest([text(head, _WANT_CONTENT_DIGEST)])
+        if algorithm is not None:
             parts = response.parts
             nbytes = sum(map(len, parts))
-            digest = await self._engine.run_slowly(partial(sha256, parts), nbytes, job)
-            response.headers.append((_CONTENT_DIGEST, native.content_digest(digest).encode()))
+            digest = await self._engine.run_slowly(
+                partial(digest_of, algorithm, parts), nbytes, job
+            )
+            response.headers.append(
+                (_CONTENT_DIGEST, native.content_digest(algorithm, digest).encode())
+            )
 
 
 def content_of(
@@ -81,7 +94,7 @@ def content_of(
     length = head.length
     if _CONTENT_DIGEST in head.values:
         stated = native.parse_content_digest([text(head, _CONTENT_DIGEST)])
-        if stated is not None:
+        if stated:
             source = Verified(source, stated, beside(engine, job))
     if _CONTENT_ENCODING in head.values:
         decoder = decoder_for(text(head, _CONTENT_ENCODING))

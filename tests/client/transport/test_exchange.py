@@ -28,7 +28,7 @@ from tensor_round.transport.exchange import (
 PREPARED = IEEE754Round().prepare("float32", (3,))
 BODY = np.array([1, 2, 3], "<f4").tobytes()
 DOCUMENT = DocumentExchange("/operators")
-DIGEST = native.content_digest(hashlib.sha256(BODY).digest())
+DIGEST = native.content_digest("sha-256", hashlib.sha256(BODY).digest())
 LAYOUT = {"dtype": "float32", "shape": [3], "strides": [1], "byte_length": 12}
 HEADERS = {
     "content-type": "application/octet-stream",

@@ -117,6 +117,8 @@ CASES: dict[str, Case] = {
                    "payload_size_mismatch", "16"),
     "digest": octets(headers(Content_Digest=f"sha-256=:{'A' * 43}=:"), BODY, 400,
                      "digest_mismatch", "SHA-256"),
+    "digest of sha-512": octets(headers(Content_Digest=f"sha-512=:{'A' * 86}==:"), BODY, 400,
+                                "digest_mismatch", "SHA-512"),
     "no digest": octets(headers(Content_Digest="sha-256=:AA==:"), BODY, 400, "digest_mismatch",
                         "32"),
     "npy: none": ("", NPY, BODY, 400, "malformed_npy", "magic"),

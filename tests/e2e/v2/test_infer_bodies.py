@@ -91,12 +91,25 @@ def test_the_content_type_does_not_matter(service: Service, content_type: str | 
 
 
 @pytest.mark.parametrize("coding", ["identity", "gzip"])
-def test_digests_are_of_the_content_as_it_is_sent(service: Service, coding: str) -> None:
-    headers = {"Want-Content-Digest": "sha-256=1", "Accept-Encoding": coding}
-    reply = infer(service, IN_BYTES, X.tobytes(), headers=headers)
+@pytest.mark.parametrize("algorithm", ["sha-256", "sha-512"])
+def test_digests_are_of_the_content_as_it_is_sent(
+    service: Service, algorithm: str, coding: str
+) -> None:
+    def field(content: bytes) -> str:
+        digest = hashlib.new(algorithm.replace("-", ""), content).digest()
+        return f"{algorithm}=:{base64.b64encode(digest).decode()}:"
+
+    head = json.dumps(IN_BYTES).encode()
+    headers = {
+        "Want-Content-Digest": f"{algorithm}=1",
+        "Accept-Encoding": coding,
+        "Content-Digest": field(head + X.tobytes()),
+    }
+    reply = infer(service, head, X.tobytes(), headers=headers)
     assert reply.status == 200
-    digest = base64.b64encode(hashlib.sha256(reply.content).digest()).decode()
-    assert reply.headers["Content-Digest"] == f"sha-256=:{digest}:"
+    assert reply.headers["Content-Digest"] == field(reply.content)
+    refused = infer(service, head, EVEN.tobytes(), headers=headers)
+    assert (refused.status, algorithm.upper() in error_of(refused)) == (400, True)
 
 
 def test_the_answers_bytes(service: Service) -> None:

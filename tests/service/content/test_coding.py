@@ -19,11 +19,11 @@ from tensor_round_service.content.codings import (
     CODINGS,
     Decoder,
     decoder_for,
+    digest_of,
     encode,
     max_encoded_length,
     preferred_coding,
     requested_coding,
-    sha256,
 )
 
 TEXT = b"one fact a sentence. " * 500
@@ -204,7 +204,10 @@ def test_spoilt_streams_decode_or_are_malformed(spoilt: bytes, kept: int, size: 
 
 def test_long_work_has_pauses() -> None:
     parts, pauses = [bytes(3 << 20), memoryview(NOISE)], list[None]()
-    assert sha256(parts, lambda: pauses.append(None)) == hashlib.sha256(b"".join(parts)).digest()
+    assert (
+        digest_of("sha-256", parts, lambda: pauses.append(None))
+        == hashlib.sha256(b"".join(parts)).digest()
+    )
     assert 4 <= len(pauses) <= 16
     pauses.clear()
     encoded = encode(parts, "gzip", lambda: pauses.append(None))

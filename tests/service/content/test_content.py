@@ -108,7 +108,11 @@ def decoding(source: ByteSource, *beside: Any) -> Decoded:
 
 
 def verified(data: bytes, seed: int = 1, *, knows_end: bool = True) -> Verified:
-    return Verified(Cut(data, seed, knows_end=knows_end), hashlib.sha256(data).digest())
+    return Verified(Cut(data, seed, knows_end=knows_end), digests(data))
+
+
+def digests(data: bytes) -> dict[str, bytes]:
+    return {"sha-256": hashlib.sha256(data).digest(), "sha-512": hashlib.sha512(data).digest()}
 
 
 def prefixed(data: bytes, seed: int = 1, *, knows_end: bool = True) -> Prefixed:
@@ -142,15 +146,17 @@ async def test_progress_reaches_the_source_behind_a_prefix() -> None:
 
 @pytest.mark.parametrize("knows_end", [True, False])
 @pytest.mark.parametrize("size", [1, 3, 5, 100])
-async def test_other_bytes_than_the_digest_says(size: int, knows_end: bool) -> None:
-    source = Verified(Cut(b"abcde", knows_end=knows_end), hashlib.sha256(b"abcdf").digest())
+@pytest.mark.parametrize("wrong", ["sha-256", "sha-512"])
+async def test_other_bytes_than_a_digest_says(size: int, knows_end: bool, wrong: str) -> None:
+    stated = {**digests(b"abcde"), wrong: digests(b"abcdf")[wrong]}
+    source = Verified(Cut(b"abcde", knows_end=knows_end), stated)
     with pytest.raises(DigestMismatch):
         await drained(source, size)
 
 
 async def test_no_bytes_have_a_digest_too() -> None:
     with pytest.raises(DigestMismatch):
-        await expect_end(Verified(Cut(b""), hashlib.sha256(b"a").digest()), 0)
+        await expect_end(Verified(Cut(b""), digests(b"a")), 0)
 
 
 @pytest.mark.parametrize(
@@ -302,7 +308,7 @@ async def test_long_pieces_are_hashed_beside_the_event_loop(size: int, is_beside
     async def beside(work: Callable[[Pause], Result]) -> Result:
         return work(lambda: pauses.append(None))
 
-    source = Verified(Cut(content), hashlib.sha256(content).digest(), beside)
+    source = Verified(Cut(content), digests(content), beside)
     got = bytearray(size)
     assert await source.receive_into(memoryview(got)) == size
     assert got == content

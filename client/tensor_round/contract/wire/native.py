@@ -38,6 +38,8 @@ PROBLEM_JSON = "application/problem+json"
 #: curl's default for a body.
 FORM = "application/x-www-form-urlencoded"
 
+#: The digests of RFC 9530 that are not deprecated; of equal weights the first is preferred.
+ALGORITHMS = {"sha-256": hashlib.sha256, "sha-512": hashlib.sha512}
 #: The longest operator descriptor, in bytes.
 MAX_DESCRIPTOR_LENGTH = 16 << 10
 #: The longest JSON request, in bytes.
@@ -56,28 +58,26 @@ def media_type(content_type: str) -> str:
     return content_type.partition(";")[0].strip(" \t").lower()
 
 
-def content_digest(sha256: bytes) -> str:
-    """The Content-Digest that states a SHA-256 of 32 bytes."""
-    return f"sha-256=:{base64.b64encode(sha256).decode('ascii')}:"
+def content_digest(algorithm: str, digest: bytes) -> str:
+    """The Content-Digest that states a digest."""
+    return f"{algorithm}=:{base64.b64encode(digest).decode('ascii')}:"
 
 
-def parse_content_digest(values: Iterable[str]) -> bytes | None:
-    """The SHA-256 in Content-Digest fields, or None if there is none.
+def parse_content_digest(values: Iterable[str]) -> dict[str, bytes]:
+    """The digests in Content-Digest fields, by :data:`ALGORITHMS`.
 
-    Other algorithms are ignored. The last of several SHA-256 counts, as in any dictionary of
-    structured fields. Raises :class:`DigestMismatch` for one that is not 32 bytes in base64
-    between colons.
+    Other algorithms are ignored. The last of several digests of one counts, as in any dictionary
+    of structured fields. Raises :class:`DigestMismatch` for one of another length, or that is not
+    in base64 between colons.
     """
-    digest = None
-    for key, value in _members(values):
-        if key == "sha-256":
-            digest = _sha256(value)
-    return digest
+    return {key: _digest(key, value) for key, value in _members(values) if key in ALGORITHMS}
 
 
-def wants_digest(values: Iterable[str]) -> bool:
-    """Whether Want-Content-Digest fields ask for a SHA-256: a weight of 1 to 10."""
-    return dict(_members(values)).get("sha-256", "") in _WEIGHTS
+def wanted_digest(values: Iterable[str]) -> str | None:
+    """The algorithm that Want-Content-Digest fields prefer, by weights of 1 to 10."""
+    weights = {key: _WEIGHTS.get(value, 0) for key, value in _members(values)}
+    best = max(ALGORITHMS, key=lambda name: weights.get(name, 0))
+    return best if weights.get(best) else None
 
 
 def output_descriptor(layout: Layout) -> bytes:
@@ -106,7 +106,7 @@ def describes(value: str, layout: Layout) -> bool:
     return strictjson.dumps({key: members[key] for key in wanted}) == strictjson.dumps(wanted)
 
 
-_WEIGHTS = frozenset(map(str, range(1, 11)))
+_WEIGHTS = {str(weight): weight for weight in range(1, 11)}
 
 
 def _members(values: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -120,12 +120,15 @@ def _members(values: Iterable[str]) -> Iterator[tuple[str, str]]:
             yield key.lower(), item.partition(";")[0].rstrip(" \t")
 
 
-def _sha256(item: str) -> bytes:
+def _digest(algorithm: str, item: str) -> bytes:
+    size = ALGORITHMS[algorithm]().digest_size
     if item[:1] == item[-1:] == ":":
         try:
             digest = base64.b64decode(item[1:-1], validate=True)
         except (binascii.Error, ValueError):
             digest = b""
-        if len(digest) == hashlib.sha256().digest_size:
+        if len(digest) == size:
             return digest
-    raise DigestMismatch("the sha-256 of Content-Digest is not 32 bytes in base64 between colons")
+    raise DigestMismatch(
+        f"the {algorithm} of Content-Digest is not {size} bytes in base64 between colons"
+    )

@@ -43,24 +43,28 @@ def test_sane_request_ids(value: str) -> None:
     assert bool(native.SANE_REQUEST_ID.fullmatch(value.encode())) == (value in SANE)
 
 
-DIGESTS: list[tuple[str, list[str], bytes | None]] = [
-    ("none", [], None),
-    ("sha-256", [FIELD], SHA),
-    ("in capitals", [FIELD.replace("sha", "SHA")], SHA),
-    ("with a parameter", [FIELD + ";a=1"], SHA),
-    ("among others", [f"sha-512=:AAAA:, {FIELD} ,md5=?1"], SHA),
-    ("in lines", ["sha-512=:AAAA:", FIELD], SHA),
-    ("the last of several", [f"sha-256=:{base64.b64encode(b'y' * 32).decode()}:", FIELD], SHA),
-    ("only others", ["sha-512=:AAAA:, unixsum=30637, crc32c=:!:"], None),
-    ("others of a similar name", [f"x-{FIELD}"], None),
+LONG = b"z" * 64
+LONG_FIELD = f"sha-512=:{base64.b64encode(LONG).decode()}:"
+ONE, BOTH = {"sha-256": SHA}, {"sha-256": SHA, "sha-512": LONG}
+DIGESTS: list[tuple[str, list[str], dict[str, bytes]]] = [
+    ("none", [], {}),
+    ("sha-256", [FIELD], ONE),
+    ("sha-512", [LONG_FIELD], {"sha-512": LONG}),
+    ("in capitals", [FIELD.replace("sha", "SHA")], ONE),
+    ("with a parameter", [FIELD + ";a=1"], ONE),
+    ("among others", [f"crc32c=:AAAA:, {FIELD} ,md5=?1, {LONG_FIELD}"], BOTH),
+    ("in lines", [LONG_FIELD, FIELD], BOTH),
+    ("the last of several", [f"sha-256=:{base64.b64encode(b'y' * 32).decode()}:", FIELD], ONE),
+    ("only others", ["sha=:AAAA:, unixsum=30637, crc32c=:!:"], {}),
+    ("others of a similar name", [f"x-{FIELD}"], {}),
 ]
 
 
 @pytest.mark.parametrize(
-    ("values", "digest"), [case[1:] for case in DIGESTS], ids=[case[0] for case in DIGESTS]
+    ("values", "digests"), [case[1:] for case in DIGESTS], ids=[case[0] for case in DIGESTS]
 )
-def test_content_digest(values: list[str], digest: bytes | None) -> None:
-    assert native.parse_content_digest(values) == digest
+def test_content_digest(values: list[str], digests: dict[str, bytes]) -> None:
+    assert native.parse_content_digest(values) == digests
 
 
 @pytest.mark.parametrize(
@@ -75,9 +79,11 @@ def test_content_digest(values: list[str], digest: bytes | None) -> None:
         FIELD[:-2] + ":",
         'sha-256=":AAAA:"',
         f"{FIELD}, sha-256=1",
+        f"{FIELD}, sha-512=:AAAA:",
+        f"sha-512{FIELD.removeprefix('sha-256')}",
     ],
 )
-def test_a_malformed_sha_256_is_a_mismatch(value: str) -> None:
+def test_a_malformed_digest_is_a_mismatch(value: str) -> None:
     with pytest.raises(DigestMismatch) as caught:
         native.parse_content_digest([value])
     assert "AAAA" not in caught.value.detail
@@ -85,26 +91,30 @@ def test_a_malformed_sha_256_is_a_mismatch(value: str) -> None:
 
 @given(st.binary(min_size=32, max_size=32))
 def test_a_digest_comes_back(sha256: bytes) -> None:
-    assert native.parse_content_digest([native.content_digest(sha256)]) == sha256
+    for name, digest in (("sha-256", sha256), ("sha-512", sha256 * 2)):
+        field = native.content_digest(name, digest)
+        assert native.parse_content_digest([field]) == {name: digest}
 
 
 @pytest.mark.parametrize(
     ("values", "wanted"),
     [
-        ([], False),
-        (["sha-256=1"], True),
-        (["sha-256=10"], True),
-        (["sha-256=0"], False),
-        (["sha-256=11"], False),
-        (["sha-256=x"], False),
-        (["sha-256"], False),
-        (["sha-512=3, sha-256=10, unixsum=0"], True),
-        (["sha-512=3", "sha-256=2;a=b"], True),
-        (["sha-256=1", "sha-256=0"], False),
+        ([], None),
+        (["sha-256=1"], "sha-256"),
+        (["sha-256=10"], "sha-256"),
+        (["sha-512=1"], "sha-512"),
+        (["sha-256=0"], None),
+        (["sha-256=11"], None),
+        (["sha-256=x"], None),
+        (["sha-256"], None),
+        (["sha-512=3, sha-256=10, unixsum=0"], "sha-256"),
+        (["sha-512=3", "sha-256=2;a=b"], "sha-512"),
+        (["sha-512=3, sha-256=3, md5=10"], "sha-256"),
+        (["sha-256=1", "sha-256=0"], None),
     ],
 )
-def test_wants_digest(values: list[str], wanted: bool) -> None:
-    assert native.wants_digest(values) is wanted
+def test_wanted_digest(values: list[str], wanted: str | None) -> None:
+    assert native.wanted_digest(values) == wanted
 
 
 # Output-Descriptor
