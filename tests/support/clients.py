@@ -45,17 +45,18 @@ def answered(kind: type[AnyClient], response: Fault, **options: Any) -> Iterator
 
 
 class Load:
-    """Threads that round one tensor again and again, each with a default client."""
+    """Threads that round one tensor again and again, each with a client of these options."""
 
-    def __init__(self, url: str, count: int, x: np.ndarray[Any, Any]) -> None:
+    def __init__(self, url: str, count: int, x: np.ndarray[Any, Any], **options: Any) -> None:
         self._url, self._x, self._expected = url, x, np.rint(x).tobytes()
+        self._options = options
         self._is_over = threading.Event()
         self._threads = [threading.Thread(target=self._call, args=(n,)) for n in range(count)]
         #: Right results of each caller, and what the others were.
         self.right, self.faults = [0] * count, list[str]()
 
     def _call(self, caller: int) -> None:
-        with tr.Client(self._url) as client:
+        with tr.Client(self._url, **self._options) as client:
             while not self._is_over.is_set():
                 try:
                     is_right = client.round(self._x).tobytes() == self._expected

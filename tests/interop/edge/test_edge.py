@@ -1,15 +1,20 @@
-"""What stands before services: nginx by docs/deploy.md for gRPC too, balancers by deploy/."""
+"""Balancers as deploy/ has them, with both servers: no call is lost, gRPC and HTTP/1.1 go through."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
 import socket
 import subprocess
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,41 +24,126 @@ from support.cases.array_cases import bits, expected_bits, patterns
 from support.clients import Load
 from support.http.grpc_client import Client, framed, infer_request, tensor_of
 from support.http.inference_form import binary, document
-from support.services.fronts import documented_server, filled, free_port, nginx
-from support.services.server import Service
-from support.services.tls import CA, SERVER, caller_context
+from support.services.fronts import CONFIGURATION, filled, free_port, nginx, temporary_paths
+from support.services.server import Service, until
+from support.services.tls import CA, CLIENT, SERVER, caller_context
 
 X = patterns("float32", 1_000_000)
 REQUEST = infer_request(document(binary("FP32", [X.size], X.nbytes)), X.tobytes())
+CALLERS = 8
+#: Seconds of load before and after each death of a service.
+BETWEEN = 3.0
+#: 64 KiB, with halves of both signs.
+HALVES = np.arange(-8192, 8192, dtype=np.float32) / 2
+#: As many slow callers are too many.
+SLOTS = 40
+#: What has a balancer hang up on a caller whose body or head does not come on.
+TIMEOUT = 10.0
 
 
-@pytest.fixture(scope="module")
-def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """Of nginx."""
-    folder, found = tmp_path_factory.mktemp("nginx"), free_port()
-    with Service("--allowed-hosts", "localhost") as service:
-        told = {
-            "listen 443 ssl http2;": f"listen 127.0.0.1:{found} ssl http2;",
-            "tensors.example": "localhost",
-            "/etc/ssl/tensor-round.pem": str(SERVER),
-            "/etc/ssl/private/tensor-round.key": str(SERVER),
-            "grpc://127.0.0.1:8000": f"grpc://127.0.0.1:{service.port}",
-            "http://127.0.0.1:8000": f"http://127.0.0.1:{service.port}",
-        }
-        with nginx(documented_server(told, folder), folder):
+@dataclass(frozen=True)
+class Edge:
+    """A balancer as callers see it."""
+
+    port: int
+    has_tls: bool
+
+    @property
+    def url(self) -> str:
+        return f"{'https' if self.has_tls else 'http'}://localhost:{self.port}"
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Of the Python client."""
+        return {"verify": CA, "cert": CLIENT} if self.has_tls else {}
+
+    def status(self) -> int:
+        """That of a plain request, which is not sent again."""
+        tls = caller_context(CLIENT) if self.has_tls else None
+        try:
+            with urllib.request.urlopen(f"{self.url}/livez", timeout=60, context=tls) as response:
+                return int(response.status)
+        except urllib.error.HTTPError as error:
+            return error.code
+
+    @contextmanager
+    def grpc(self) -> Iterator[Client]:
+        """A caller of gRPC."""
+        with ExitStack() as stack:
+            sock = stack.enter_context(socket.create_connection(("127.0.0.1", self.port), 60))
+            if self.has_tls:
+                tls = caller_context(CLIENT)
+                tls.set_alpn_protocols(["h2"])
+                sock = stack.enter_context(tls.wrap_socket(sock, server_hostname="localhost"))
+            yield Client(sock)
+
+
+def places(services: list[int]) -> dict[str, str]:
+    """The addresses in the files, and those of services."""
+    return {f"127.0.0.1:{8000 + n}": f"127.0.0.1:{port}" for n, port in enumerate(services)}
+
+
+@contextmanager
+def behind_nginx(folder: Path, services: list[int]) -> Iterator[Edge]:
+    """By deploy/nginx.conf with its lines for TLS, for callers' certificates, and for servers."""
+    port = free_port()
+    text = re.sub(r"#   ((?:listen|ssl_\w+) .*;)", r"\1", CONFIGURATION.read_text())
+    told = {
+        "listen 80;": "",
+        "listen 443 ": f"listen 127.0.0.1:{port} ",
+        "/etc/ssl/tensor-round.pem": str(SERVER),
+        "/etc/ssl/private/tensor-round.key": str(SERVER),
+        "/etc/ssl/callers.pem": str(CA),
+        "worker_processes auto;": "worker_processes 1;",
+        "http {\n": "\n".join(("http {", *temporary_paths(folder), "")),
+        "#server ": "server ",
+        **places(services),
+    }
+    with nginx(filled(text, told), folder):
+        yield Edge(port, has_tls=True)
+
+
+@contextmanager
+def behind_haproxy(folder: Path, services: list[int], **others: str) -> Iterator[Edge]:
+    """By deploy/haproxy.cfg, with others in the places of some values."""
+    port = free_port()
+    told = {"bind :80\n": f"bind 127.0.0.1:{port}\n", **places(services), **others}
+    configuration = folder / "haproxy.cfg"
+    configuration.write_text(filled((CONFIGURATION.parent / "haproxy.cfg").read_text(), told))
+    assert shutil.which("haproxy"), "haproxy is not installed"
+    process = subprocess.Popen(["haproxy", "-f", configuration, "-db"], stderr=subprocess.DEVNULL)
+    try:
+        until(lambda: process.poll() is not None or listens(port))
+        assert process.poll() is None, "the balancer did not start"
+        yield Edge(port, has_tls=False)
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+Balancer = Callable[[Path, list[int]], AbstractContextManager[Edge]]
+BALANCERS = [behind_haproxy, behind_nginx]
+OPTIONS = ("--allowed-hosts", "localhost", "--drain-delay", "1")
+
+
+@pytest.fixture(scope="module", params=BALANCERS)
+def edge(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Edge]:
+    """Before two services."""
+    balancer: Balancer = request.param
+    with Service(*OPTIONS) as one, Service(*OPTIONS) as other:
+        with balancer(tmp_path_factory.mktemp("edge"), [one.port, other.port]) as found:
             yield found
 
 
 @pytest.fixture
-def client(port: int) -> Iterator[Client]:
-    context = caller_context()
-    context.set_alpn_protocols(["h2"])
-    with (
-        socket.create_connection(("127.0.0.1", port)) as plug,
-        context.wrap_socket(plug, server_hostname="localhost") as sock,
-    ):
-        assert sock.selected_alpn_protocol() == "h2"
-        yield Client(sock)
+def client(edge: Edge) -> Iterator[Client]:
+    with edge.grpc() as found:
+        yield found
 
 
 def test_inferences(client: Client) -> None:
@@ -62,88 +152,84 @@ def test_inferences(client: Client) -> None:
         assert tensor_of(answer).tobytes() == expected_bits(X).tobytes()
 
 
-def test_a_stream(client: Client) -> None:
+def test_stream_that_is_quiet_for_a_while(client: Client) -> None:
     stream = client.begin("ModelStreamInfer")
     for count in (1, 2):
         client.send(stream, framed(REQUEST))
         assert len(client.wait(stream, count)) == count
+        time.sleep(1.2 * TIMEOUT)
     client.send(stream, b"", ends=True)
     assert client.finish(stream).status == 0
 
 
-def test_a_refusal(client: Client) -> None:
+def test_refusal(client: Client) -> None:
     answer = client.call("ModelInfer", infer_request(document(binary("FP32", [3], 8)), b"12345678"))
     assert answer.status == 3
     assert answer.text
 
 
-def test_all_else(port: int) -> None:
-    with tr.Client(f"https://localhost:{port}", verify=CA) as client:
+def test_tensors_by_http(edge: Edge) -> None:
+    with tr.Client(edge.url, **edge.options) as client:
         assert np.array_equal(bits(client.round(X)), expected_bits(X))
 
 
-DEPLOY = Path(__file__).parents[3] / "deploy"
-CALLERS = 8
-#: Seconds of load before and after each death of a service.
-BETWEEN = 3.0
-#: 64 KiB, with halves of both signs.
-HALVES = np.arange(-8192, 8192, dtype=np.float32) / 2
+def test_http_and_grpc_do_not_meet_on_the_connections_that_a_balancer_keeps(edge: Edge) -> None:
+    for _ in range(6):
+        with edge.grpc() as client:
+            assert client.call("ServerLive", b"").status == 0
+        assert edge.status() == 200
 
 
-def behind_nginx(folder: Path, port: int, services: list[int]) -> AbstractContextManager[object]:
-    """By deploy/nginx.conf with a line for each service."""
-    told = {
-        "server 127.0.0.1:8000 max_fails=0;": "\n".join(
-            f"server 127.0.0.1:{each} max_fails=0;" for each in services
-        ),
-        "listen 80;": f"listen 127.0.0.1:{port};",
-        "worker_processes auto;": "worker_processes 1;",
-    }
-    return nginx(filled((DEPLOY / "nginx.conf").read_text(), told), folder)
+def test_slow_heads_do_not_take_all_connections_of_haproxy(tmp_path: Path) -> None:
+    with (
+        Service(*OPTIONS) as service,
+        behind_haproxy(
+            tmp_path, [service.port, free_port()], **{"maxconn 2000": f"maxconn {SLOTS}"}
+        ) as edge,
+        ExitStack() as stack,
+    ):
+        for _ in range(SLOTS + 5):
+            slow = stack.enter_context(socket.create_connection(("127.0.0.1", edge.port)))
+            slow.sendall(b"GET /livez HTTP/1.1\r\nHo")
+        began = time.monotonic()
+        assert edge.status() == 200
+        assert time.monotonic() < began + 2 * TIMEOUT
 
 
-@contextmanager
-def behind_haproxy(folder: Path, port: int, services: list[int]) -> Iterator[None]:
-    """By deploy/haproxy.cfg."""
-    told = {
-        "bind :80": f"bind 127.0.0.1:{port}",
-        "127.0.0.1:8000": f"127.0.0.1:{services[0]}",
-        "127.0.0.1:8001": f"127.0.0.1:{services[1]}",
-    }
-    configuration = folder / "haproxy.cfg"
-    configuration.write_text(filled((DEPLOY / "haproxy.cfg").read_text(), told))
-    assert shutil.which("haproxy"), "haproxy is not installed"
-    process = subprocess.Popen(["haproxy", "-f", configuration, "-db"], stderr=subprocess.DEVNULL)
-    try:
-        while process.poll() is None:
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.02)
-        assert process.poll() is None, "the balancer did not start"
-        yield
-    finally:
-        process.terminate()
-        process.wait(10)
-
-
-@pytest.mark.parametrize("balancer", [behind_haproxy, behind_nginx])
-def test_no_call_is_lost_while_services_are_killed_and_stopped(
-    balancer: Callable[[Path, int, list[int]], AbstractContextManager[object]],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+@pytest.mark.parametrize("balancer", BALANCERS)
+def test_plain_requests_survive_the_end_of_one_service_after_another(
+    balancer: Balancer, tmp_path: Path
 ) -> None:
-    options = ("--allowed-hosts", "localhost", "--drain-delay", "1")
+    """The second one ends soon after the first is back."""
     with ExitStack() as stack:
-        services = [stack.enter_context(Service(*options)) for _ in range(2)]
-        port, ports = free_port(), [service.port for service in services]
-        stack.enter_context(balancer(tmp_path, port, ports))
-        load = stack.enter_context(Load(f"http://127.0.0.1:{port}", CALLERS, HALVES))
+        services = [stack.enter_context(Service(*OPTIONS)) for _ in range(2)]
+        ports = [service.port for service in services]
+        edge = stack.enter_context(balancer(tmp_path, ports))
+        found = []
+        for service, port in zip(services, ports, strict=True):
+            service.process.send_signal(signal.SIGKILL)
+            service.process.wait(10)
+            found += [edge.status() for _ in range(40)]
+            stack.enter_context(Service(*OPTIONS, "--port", str(port)))
+            time.sleep(1)
+            found += [edge.status() for _ in range(40)]
+        assert found == [200] * len(found)
+
+
+@pytest.mark.parametrize("balancer", BALANCERS)
+def test_no_call_is_lost_while_services_are_killed_and_stopped(
+    balancer: Balancer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ExitStack() as stack:
+        services = [stack.enter_context(Service(*OPTIONS)) for _ in range(2)]
+        ports = [service.port for service in services]
+        edge = stack.enter_context(balancer(tmp_path, ports))
+        load = stack.enter_context(Load(edge.url, CALLERS, HALVES, **edge.options))
         time.sleep(BETWEEN)
         services[0].process.send_signal(signal.SIGKILL)
         services[0].process.wait(10)
         time.sleep(BETWEEN)
-        again = stack.enter_context(Service(*options, "--port", str(ports[0])))
+        again = stack.enter_context(Service(*OPTIONS, "--port", str(ports[0])))
         time.sleep(BETWEEN)
         assert services[1].stop() == 0
         time.sleep(BETWEEN)
