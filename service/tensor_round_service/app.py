@@ -17,6 +17,7 @@ from starlette.types import Receive, Scope, Send
 from .auth.api_keys import Authenticator, KeyRing
 from .auth.origins import Cors, HostCheck, host_check
 from .backends.select import DeviceOptions, select_backend
+from .counters import Key
 from .deployment import Deployment
 from .dispatcher import Dispatcher
 from .documents import NAME
@@ -25,7 +26,17 @@ from .engine.memory import Memory
 from .engine.readiness import ProcessLifecycle, Readiness
 from .features import Feature, Site, load
 from .gate import Gate
-from .metrics.counts import CONNECTIONS, IN_FLIGHT, MEMORY, Gauges, Metrics
+from .metrics.counts import (
+    CONNECTIONS,
+    DROPPED,
+    EVENT,
+    EXPIRY,
+    IN_FLIGHT,
+    MEMORY,
+    REFUSED,
+    Gauges,
+    Metrics,
+)
 from .openapi.document import describe
 from .refusals import Refusals, add_refusal_handlers
 from .routes.round import round_row
@@ -99,10 +110,11 @@ def create_app(
         worker_folder=worker_folder,
     )
     features = load(site)
+    health = health_rows(serving, site.readiness)
     rows = [
         round_row(serving, settings.max_tensor_bytes),
         Row("/openapi.json", None, link="openapi", is_open=True),
-        *health_rows(serving, site.readiness),
+        *health,
         *(row for feature in features for row in feature.rows),
     ]
     rows.append(service_row(rows, [f.home for f in features if f.home]))
@@ -128,7 +140,9 @@ def create_app(
     app.dispatcher = Dispatcher(
         app.framework, table, serving.memory, app.gate, refusals, cors, changing
     )
-    app.metrics_dispatcher = _metrics_dispatcher(shown_metrics, serving.memory, check_host)
+    app.metrics_dispatcher = _metrics_dispatcher(
+        [shown_metrics, *health], serving.memory, check_host
+    )
     descriptions = [(f.folder, f.description) for f in features if f.description]
     describe(app, table, descriptions, has_keys=app.keys is not None)
     return app
@@ -151,15 +165,25 @@ def _metrics(site: Site, rows: list[Row], features: list[Feature]) -> Metrics:
         [feature.folder for feature in features if feature.folder],
         partial(_gauges, site.engine, site.lifecycle),
         site.settings.workers,
-        site.engine.backend.device_events,
-        site.lifecycle.dropped_log_lines,
+        partial(_totals, site.engine, site.lifecycle),
         site.worker_folder,
     )
 
 
+def _totals(engine: Engine, lifecycle: ProcessLifecycle) -> dict[Key, int]:
+    events = list(engine.backend.device_events.items())  # another thread may count
+    return {
+        DROPPED: lifecycle.dropped_log_lines(),
+        REFUSED: lifecycle.refused_connections,
+        **{(EVENT, *key): count for key, count in events},
+    }
+
+
 async def _gauges(engine: Engine, lifecycle: ProcessLifecycle) -> Gauges:
     is_ready = engine.backend.is_healthy and not lifecycle.draining
+    expiry = lifecycle.certificate_expiry()
     return {
+        **({} if expiry is None else {EXPIRY: (expiry,)}),
         (IN_FLIGHT,): (engine.memory.in_use, engine.memory.limit_bytes, is_ready),
         **{(CONNECTIONS, state): (n,) for state, n in lifecycle.connections().items()},
         **{(MEMORY, name): sizes for name, sizes in (await engine.device_memory_info()).items()},
@@ -200,10 +224,12 @@ async def _running(
             close()
 
 
-def _metrics_dispatcher(row: Row, memory: Memory, check_host: HostCheck | None) -> Dispatcher:
-    """The route of the metrics and nothing else; its answers are reserved in ``memory``."""
+def _metrics_dispatcher(
+    rows: list[Row], memory: Memory, check_host: HostCheck | None
+) -> Dispatcher:
+    """The routes of metrics and health; their answers are reserved in ``memory``."""
     app = FastAPI(openapi_url=None, **_OPTIONS)
-    table, refusals = Table([row]), Refusals({})
+    table, refusals = Table(rows), Refusals({})
     table.add_to(app)
     add_refusal_handlers(app, refusals)
     return Dispatcher(app, table, memory, Gate(check_host), refusals)

@@ -28,6 +28,11 @@ Key = tuple[str, ...]
 #: The numbers of a row: integers or floats of 64 bits, by the codes of :mod:`struct`.
 Code = Literal["q", "d"]
 
+#: What the names of the files of metrics begin with, and in one of them, which is the supervisor's,
+#: the row that counts the workers that it has replaced.
+METRICS = "metrics"
+REPLACEMENTS: Key = ("worker replacements",)
+
 #: Bytes of a file: about 2,000 rows, more than the labels of metrics have values together.
 FILE_BYTES = 256 << 10
 #: A file begins with the number of its bytes that are in use, this one included; 0 in a new file.

@@ -84,8 +84,8 @@ class Settings(BaseSettings):
     """Comma-separated origins whose pages may read responses and request changes, as in
     https://app.example,http://localhost:5173 (CORS). If not set, only the service's own."""
     metrics_port: Annotated[int | None, Field(ge=0, le=65535)] = None
-    """Port of HOST that serves only /metrics, without TLS and keys; 0 chooses a free one. If
-    not set, /metrics is on PORT, and needs a key if others do."""
+    """Port of HOST that serves /metrics, /livez and /readyz alone, without TLS and keys; 0 chooses
+    a free one. If not set, /metrics is on PORT, and needs a key if others do."""
     log_format: Literal["console", "json"] = "console"
     """Format of the log: text, or one JSON object a line."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -93,7 +93,8 @@ class Settings(BaseSettings):
     access_log: bool = False
     """Log a line for each request, refused and abandoned ones too, without payloads and keys."""
     ssl_certfile: Path | None = None
-    """Certificate chain, PEM; if set, the service accepts only TLS."""
+    """Certificate chain, PEM; if set, the service accepts only TLS. The service reads the files of
+    TLS again when they change."""
     ssl_keyfile: Path | None = None
     """Private key of the certificate, PEM, if it is in another file."""
     ssl_ca_certs: Path | None = None

@@ -11,14 +11,11 @@ The file has digests only, so a copy of it grants no access.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import hmac
 import logging
 import math
-import os
 import re
-import stat
 import time
 from collections.abc import Set
 from dataclasses import dataclass
@@ -31,6 +28,7 @@ from tensor_round.contract.wire import native
 from ..failures import CannotStart
 from ..http1.head import Head
 from ..http1.response import field_name
+from ..watched_file import WatchedFile
 
 _AUTHORIZATION = field_name("Authorization")
 _API_KEY = field_name(native.API_KEY)
@@ -38,12 +36,6 @@ _API_KEY = field_name(native.API_KEY)
 CREDENTIALS = frozenset({_AUTHORIZATION, _API_KEY})
 _SCHEME = b"bearer"
 _HOW = "send an API key, as Authorization: Bearer <key> or as X-API-Key: <key>"
-
-#: Time between two polls of the file, and time for which a changed file must stay unchanged before
-#: it is used. Together they are well within the documented 2 s.
-POLL_SECONDS = 0.5
-#: About 10,000 keys. Each request is compared with every key, so more keys need another design.
-MAX_FILE_BYTES = 1 << 20
 
 _DIGEST = re.compile(r"[0-9A-Fa-f]{64}", re.ASCII)
 _LABEL_LENGTH = 64
@@ -72,32 +64,25 @@ class ApiKey:
 class KeyRing:
     """The keys of one file, which is read again when its content changes.
 
-    :meth:`find` polls the file, at most twice a second. It compares the content, because a
-    timestamp may stay the same if the file changes twice within a tick of the clock.
-
-    Overwriting a file is not atomic: for a moment the file is empty or incomplete. So a change
-    takes effect only after the file has not changed for :data:`POLL_SECONDS`.
+    :meth:`find` polls the file. Each request is compared with every key, so more keys than the file
+    may have need another design.
     """
 
     def __init__(self, path: Path) -> None:
         """Read the file; raises :class:`KeyFileError`."""
-        self._path = path
-        self._latest = _snapshot(path)
-        #: The content in effect, or the last error: each error is logged once.
-        self._applied, _ = self._latest
+        self._file = WatchedFile(path)
         try:
-            self._keys = read_keys(self._applied)
+            self._keys = read_keys(self._file.content)
         except KeyFileError as error:
             raise KeyFileError(f"API keys: {path}: {error}") from None
-        self._next_poll = time.monotonic() + POLL_SECONDS
 
     def find(self, secret: bytes) -> ApiKey | None:
         """The key of this secret; None if there is none or it has expired.
 
         Takes the same time for every secret.
         """
-        if time.monotonic() >= self._next_poll:
-            self._reload_if_changed()
+        if self._file.has_changed():
+            self._apply()
         digest = hashlib.sha256(secret).digest()
         found = None
         for key in self._keys:
@@ -107,27 +92,18 @@ class KeyRing:
 
     def reload(self) -> None:
         """Read the file now; an invalid file is logged and changes nothing."""
-        self._next_poll = time.monotonic() + POLL_SECONDS
-        self._latest = _snapshot(self._path)
+        self._file.read()
         self._apply()
 
-    def _reload_if_changed(self) -> None:
-        """Poll the file; an invalid file is logged once and changes nothing."""
-        self._next_poll = time.monotonic() + POLL_SECONDS
-        previous, self._latest = self._latest, _snapshot(self._path)
-        found, changed = self._latest
-        is_stable = self._latest == previous or time.time() - changed >= POLL_SECONDS
-        if found != self._applied and is_stable:
-            self._apply()
-
     def _apply(self) -> None:
-        self._applied, _ = self._latest
+        """Use the content of the file; an invalid one is logged and changes nothing."""
+        path = self._file.path
         try:
-            self._keys = read_keys(self._applied)
+            self._keys = read_keys(self._file.content)
         except KeyFileError as error:
-            logger.error("API keys: %s: %s; the previous keys stay in effect", self._path, error)
+            logger.error("API keys: %s: %s; the previous keys stay in effect", path, error)
         else:
-            logger.info("API keys: %d in %s", len(self._keys), self._path)
+            logger.info("API keys: %d in %s", len(self._keys), path)
 
 
 class Authenticator:
@@ -203,31 +179,3 @@ def _key(number: int, fields: list[str]) -> ApiKey:
         ) from None
     midnight = datetime(last.year, last.month, last.day, tzinfo=UTC)
     return ApiKey(bytes.fromhex(digest), label, midnight.timestamp() + _SECONDS_A_DAY)
-
-
-def _snapshot(path: Path) -> tuple[bytes | str, float]:
-    """The content of the file, or why it cannot be read, and when it changed.
-
-    By ctime, not mtime: programs can set mtime. A missing file changed with its folder.
-    """
-    try:
-        with open(path, "rb", opener=_open_without_blocking) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise FileNotFoundError
-            content = file.read(MAX_FILE_BYTES + 1)
-            # After reading: a file that changes meanwhile changes later than this.
-            changed = os.fstat(file.fileno()).st_ctime
-    except OSError as error:
-        is_missing = isinstance(error, FileNotFoundError)
-        reason = "there is no such file" if is_missing else f"cannot be read: {error.strerror}"
-        with contextlib.suppress(OSError):
-            return reason, path.parent.stat().st_ctime
-        return reason, 0.0
-    if len(content) > MAX_FILE_BYTES:
-        return f"has more than {MAX_FILE_BYTES} bytes", changed
-    return content, changed
-
-
-def _open_without_blocking(path: str, flags: int) -> int:
-    """Open without blocking: the path may name a pipe without a writer."""
-    return os.open(path, flags | os.O_NONBLOCK)

@@ -52,8 +52,12 @@ class ProcessLifecycle:
     is_lost: Callable[[], bool] = lambda: False
     #: The open connections, by what they wait for; the server says.
     connections: Callable[[], dict[str, int]] = dict
+    #: When the certificate expires, in Unix time; None without one.
+    certificate_expiry: Callable[[], int | None] = lambda: None
     #: How many lines of the log were dropped.
     dropped_log_lines: Callable[[], int] = lambda: 0
+    #: How many connections were refused for lack of file descriptors; the server counts.
+    refused_connections: int = 0
 
 
 class Readiness:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from enum import IntEnum
 from typing import Any
 
@@ -105,6 +106,11 @@ class ConnectionLifecycle(asyncio.BufferedProtocol):
             limits = self._server.limits
             grace = limits.drain_grace if self._was_used else limits.first_grace
             self._server.loop.call_later(grace, self._close_if_idle)
+
+    @property
+    def idle_until(self) -> float:
+        """When an idle connection will be closed; infinity for others."""
+        return self._deadline.due if self.state is State.IDLE else math.inf
 
     def _close_if_idle(self) -> None:
         if self.state is not State.IDLE:

@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from time import perf_counter
 
-from ..counters import Counters, Key
+from ..counters import METRICS, Counters, Key
 from ..engine.job import PHASES, Job
 
 #: Upper bounds of the buckets of a histogram, in seconds; what is above all has one more.
@@ -43,11 +43,15 @@ PHASE_NUMBERS = len(BUCKETS) + 2
 REQUESTS, SIZE_CLASS = "requests", "size class"
 #: The row of a worker: how many have counted in it, and whether the last one serves.
 WORKER: Key = ("worker",)
-#: How often an event (then device and event) has happened; how many lines of the log were dropped.
-EVENT, DROPPED = "device event", "dropped log lines"
+#: How often an event (then device and event) has happened.
+EVENT = "device event"
+#: How many lines of the log were dropped, and how many connections were refused.
+DROPPED: Key = ("dropped log lines",)
+REFUSED: Key = ("refused connections",)
 #: Gauges: bytes in flight, their limit, and whether the worker is ready; the number of connections
-#: in a state; used and total bytes of a device.
+#: in a state; used and total bytes of a device; when the certificate expires.
 IN_FLIGHT, CONNECTIONS, MEMORY = "bytes in flight", "connections", "device memory"
+EXPIRY: Key = ("certificate expiry",)
 #: What workers have counted.
 Rows = Mapping[Key, Sequence[float]]
 #: The state of one worker.
@@ -67,15 +71,13 @@ class Metrics:
     gauges: Callable[[], Awaitable[Gauges]]
     #: How many workers there should be.
     workers: int
-    #: The backend's.
-    device_events: Counter[tuple[str, str]]
-    #: How many lines of the log were dropped.
-    dropped_lines: Callable[[], int]
+    #: What others have counted, by the keys of rows.
+    totals: Callable[[], Mapping[Key, int]]
     #: Shared by the workers; None for a single one.
     folder: Path | None
 
     def __post_init__(self) -> None:
-        counters = self._counters = Counters(self.folder, "metrics")
+        counters = self._counters = Counters(self.folder, METRICS)
         #: The row of a request's labels.
         self._requests = cache(lambda labels: counters.row((REQUESTS, *labels), 3))
         #: The numbers of each phase, by size class.
@@ -171,12 +173,8 @@ class Metrics:
         row[1] = 1
 
     def _follow(self) -> None:
-        """Count what others have counted since the last call: events of devices, lines dropped."""
-        totals: dict[Key, int] = {
-            (EVENT, *key): count for key, count in list(self.device_events.items())
-        }
-        totals[DROPPED,] = self.dropped_lines()
-        for key, total in totals.items():
+        """Count what others have counted since the last call."""
+        for key, total in self.totals().items():
             self._counters.row(key, 1)[0] += total - self._counted[key]
             self._counted[key] = total
 

@@ -19,16 +19,18 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
-from ..counters import Key
+from ..counters import REPLACEMENTS, Key
 from ..engine.job import PHASES
 from .counts import (
     BUCKETS,
     CONNECTIONS,
     DROPPED,
     EVENT,
+    EXPIRY,
     IN_FLIGHT,
     MEMORY,
     PHASE_NUMBERS,
+    REFUSED,
     REQUESTS,
     SIZE_CLASS,
     WORKER,
@@ -47,6 +49,11 @@ _COUNTERS: dict[str, tuple[Key, str]] = {
     "received_bytes": (("route",), "Bytes of requests' bodies."),
     "sent_bytes": (("route",), "Bytes of responses' bodies."),
     "worker_starts": ((), "Worker processes that have served since the start of the service."),
+    "worker_replacements": (
+        (),
+        "Worker processes that have died, hung or failed to start, and were replaced.",
+    ),
+    "connections_refused": ((), "Connections that were refused for lack of file descriptors."),
     "device_events": (
         ("device", "event"),
         "Events on devices: out_of_memory, failed, lost, and fallback: NumPy rounded the tensor.",
@@ -64,6 +71,10 @@ _GAUGES: dict[str, tuple[Key, str]] = {
     "bytes_in_flight_limit": ((), "Bytes that requests may hold together (MAX_BYTES_IN_FLIGHT)."),
     "ready": ((), "Workers that take requests and whose device works."),
     "connections": (("state",), "Open connections, by state."),
+    "certificate_expiry_timestamp_seconds": (
+        (),
+        "When the first certificate of SSL_CERTFILE expires, in Unix time; without TLS no value.",
+    ),
     "device_memory_used_bytes": (("device",), "Memory in use on the device, by all processes."),
     "device_memory_total_bytes": (("device",), "Memory of the device."),
 }
@@ -117,12 +128,15 @@ def _values(totals: Rows, live: Sequence[Rows], configured: int) -> dict[str, Ma
         add(sums, rows)
     in_flight, limit, ready = sums.get((IN_FLIGHT,), (0, 0, 0))
     # Workers share devices, and each reports the memory of all processes. A lost device has none.
+    expiries = [rows[EXPIRY][0] for rows in live if EXPIRY in rows]
     memory = {key: row for rows in live for key, row in _of(MEMORY, rows).items() if any(row)}
     return {
         "requests": {labels: row[0] for labels, row in requests.items()},
         "received_bytes": received,
         "sent_bytes": sent,
         "worker_starts": {(): totals[WORKER][0]},
+        "worker_replacements": {(): totals.get(REPLACEMENTS, (0,))[0]},
+        "connections_refused": {(): totals[REFUSED][0]},
         "workers": {(): len(live)},
         "workers_configured": {(): configured},
         "bytes_in_flight": {(): in_flight},
@@ -130,9 +144,10 @@ def _values(totals: Rows, live: Sequence[Rows], configured: int) -> dict[str, Ma
         "ready": {(): ready},
         "connections": {key: row[0] for key, row in sorted(_of(CONNECTIONS, sums).items())},
         "device_events": {key: row[0] for key, row in _of(EVENT, totals).items()},
+        "certificate_expiry_timestamp_seconds": {(): min(expiries)} if expiries else {},
         "device_memory_used_bytes": {device: row[0] for device, row in memory.items()},
         "device_memory_total_bytes": {device: row[1] for device, row in memory.items()},
-        "log_lines_dropped": {(): totals[DROPPED,][0]},
+        "log_lines_dropped": {(): totals[DROPPED][0]},
     }
 
 

@@ -16,7 +16,9 @@ from pathlib import Path
 from ..deployment import Deployment
 from ..failures import CannotStart
 from ..settings import Settings
+from . import certificates
 from .command_line import check_propagators, read_settings, unknown_variables
+from .descriptors import raise_limit
 from .listener import Inherited, Listener, notify
 from .logs import Log, logging_to_stderr
 from .worker_folder import remove_with, worker_folder
@@ -38,6 +40,7 @@ def run(arguments: Sequence[str]) -> int:
 def _run(settings: Settings, log: Log) -> int:
     for sentence in unknown_variables(os.environ):
         logger.warning(sentence)
+    raise_limit()
     # Until the server handles signals, the process can exit at once.
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, lambda *_: sys.exit(0))
@@ -65,7 +68,8 @@ def _supervise(settings: Settings, inherited: Inherited | None) -> int:
     with Listener(settings, inherited) as listener, worker_folder() as folder:
         remove_with(folder, import_once(_SERVING))
         main = partial(_worker_main, settings, folder)
-        return Supervisor(main, settings, listener, partial(_announce, settings, listener)).run()
+        announce = partial(_announce, settings, listener)
+        return Supervisor(main, settings, listener, announce, folder).run()
 
 
 def _announce(settings: Settings, listener: Listener) -> None:
@@ -77,6 +81,11 @@ def _announce(settings: Settings, listener: Listener) -> None:
             "set API_KEYS_FILE or SSL_CA_CERTS",
             settings.host,
         )
+    if (certificate := settings.ssl_certfile) is not None:
+        # Its content has been read before, or the start would have failed.
+        sentence = certificates.warning(certificate, certificates.expiry(certificate.read_bytes()))
+        if sentence is not None:
+            logger.warning(sentence)
     notify("READY=1")
 
 

@@ -18,7 +18,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -28,7 +27,9 @@ from ..app import Application
 from ..http1.connection import HTTPProtocol
 from ..http1.context import ConnectionLimits, Successor
 from ..http1.response import SERVER_HEADERS
-from .listener import BACKLOG, HANDSHAKE_SECONDS, Listener, notify
+from . import descriptors
+from .door import Door
+from .listener import HANDSHAKE_SECONDS, Listener, notify
 from .tls import ServerTLS
 
 logger = logging.getLogger(__name__)
@@ -77,10 +78,10 @@ class Server(uvicorn.Server):
             keep_alive=settings.keep_alive,
         )
         self._protocol = HTTPProtocol(app.dispatcher, limits, successor)
-        self._metrics_protocol = HTTPProtocol(app.metrics_dispatcher, limits)
         self._tls: ServerTLS | None = None
         if settings.ssl_certfile is not None:
-            self._tls = ServerTLS(settings, None if successor is None else successor.alpn)
+            tls = self._tls = ServerTLS(settings, None if successor is None else successor.alpn)
+            app.site.lifecycle.certificate_expiry = lambda: tls.expiry
         http: Any = self._protocol  # uvicorn declares a class
         super().__init__(
             uvicorn.Config(
@@ -104,7 +105,20 @@ class Server(uvicorn.Server):
         self._supervised = supervised
         #: Whether SIGHUP has come.
         self._is_reload_due = False
-        self._main_servers: list[asyncio.Server] = []
+        self._door = Door(
+            listener.sockets,
+            self._protocol,
+            self.server_state,
+            app.site.lifecycle,
+            descriptors.for_files_and_metrics(),
+        )
+        self._metrics_door = Door(
+            listener.metrics_sockets,
+            HTTPProtocol(app.metrics_dispatcher, limits),
+            self.server_state,
+            app.site.lifecycle,
+            descriptors.for_files(),
+        )
         signal.signal(signal.SIGHUP, self._request_reload)
         self._lifecycle.connections = self._connections
         self._stop_at = float("inf")
@@ -130,10 +144,8 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start serving, then report it."""
         await super().startup(sockets)
-        self.servers = await self._serve_on(
-            self._listener.metrics_sockets, self._metrics_protocol, {}
-        )
-        await self._listen()
+        await self._metrics_door.open({})
+        await self._open_door()
         self._report()
         if self._supervised:
             self._reports = asyncio.create_task(self._report_periodically())
@@ -144,24 +156,9 @@ class Server(uvicorn.Server):
             await asyncio.sleep(REPORT_SECONDS)
             self._report()
 
-    async def _listen(self) -> None:
+    async def _open_door(self) -> None:
         """Accept connections, with the latest certificate."""
-        options = {} if self._tls is None else self._tls.options
-        previous = self._main_servers
-        self._main_servers = await self._serve_on(self._listener.sockets, self._protocol, options)
-        for server in previous:
-            server.close()
-
-    async def _serve_on(
-        self, sockets: list[socket.socket], protocol: HTTPProtocol, options: dict[str, Any]
-    ) -> list[asyncio.Server]:
-        """Servers on duplicates of the sockets, which they close."""
-        loop = asyncio.get_running_loop()
-        make = partial(protocol, server_state=self.server_state)
-        return [
-            await loop.create_server(make, sock=sock.dup(), backlog=BACKLOG, **options)
-            for sock in sockets
-        ]
+        await self._door.open({} if self._tls is None else self._tls.options)
 
     def _connections(self) -> dict[str, int]:
         """The open connections by state."""
@@ -173,12 +170,12 @@ class Server(uvicorn.Server):
         if self._lifecycle.is_lost() and not self._lifecycle.draining:
             # Drain as after a signal: current requests finish, and a new process follows.
             self.handle_exit(signal.SIGTERM, None)
-        if self._is_reload_due:
-            self._is_reload_due = False
-            if self._keys is not None:
-                self._keys.reload()
-            if self._tls is not None and self._tls.reload():
-                await self._listen()
+        is_due, self._is_reload_due = self._is_reload_due, False
+        if is_due and self._keys is not None:
+            self._keys.reload()
+        tls = self._tls
+        if tls is not None and (is_due or tls.has_changed()) and tls.reload():
+            await self._open_door()
         self.should_exit = self.should_exit or time.monotonic() >= self._stop_at
         return await super().on_tick(counter)
 
@@ -193,8 +190,8 @@ class Server(uvicorn.Server):
         if not (self._listener.is_inherited or is_alone):
             await self._accept_all()
         self._listener.close()
-        for server in (*self._main_servers, *self.servers):
-            server.close()
+        for door in (self._door, self._metrics_door):
+            door.close()
         if not await self._finish(self._drain_timeout):
             tasks = list(self.server_state.tasks)
             logger.warning("drain timeout: rejecting %d requests", len(tasks))

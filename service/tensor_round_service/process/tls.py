@@ -10,6 +10,8 @@ from typing import Any
 
 from ..failures import CannotStart
 from ..settings import Settings
+from ..watched_file import WatchedFile
+from .certificates import expiry, warning
 
 logger = logging.getLogger(__name__)
 
@@ -44,8 +46,11 @@ class ServerTLS:
         assert settings.ssl_certfile is not None
         self._settings = settings
         files = settings.ssl_certfile, settings.ssl_keyfile, settings.ssl_ca_certs
+        self._files = [WatchedFile(file) for file in files if file is not None]
         self._read = partial(server_context, *files, alpn=alpn)
         self._context = self._read()
+        #: When the first certificate of the chain expires, in Unix time.
+        self.expiry = self._expiry()
 
     @property
     def options(self) -> dict[str, Any]:
@@ -60,15 +65,29 @@ class ServerTLS:
             "ssl_shutdown_timeout": SHUTDOWN_SECONDS,
         }
 
+    def has_changed(self) -> bool:
+        """Whether one of the files has; each is polled at most twice a second."""
+        changed = [file.has_changed() for file in self._files]
+        return any(changed)
+
     def reload(self) -> bool:
         """Read the files again; if one is unusable, log that, change nothing, return False."""
+        for file in self._files:
+            file.read()
         try:
             self._context = self._read()
         except CertificateError as error:
             logger.error("TLS: %s; the previous certificate stays in effect", error)
             return False
-        logger.info("TLS: reloaded the certificate from %s", self._settings.ssl_certfile)
+        path, self.expiry = self._files[0].path, self._expiry()
+        logger.info("TLS: reloaded the certificate from %s", path)
+        if sentence := warning(path, self.expiry):
+            logger.warning(sentence)
         return True
+
+    def _expiry(self) -> int | None:
+        content = self._files[0].content
+        return expiry(content) if isinstance(content, bytes) else None
 
 
 class _Handshake(ssl.SSLObject):

@@ -29,6 +29,7 @@ from multiprocessing.util import get_temp_dir
 from pathlib import Path
 from tempfile import gettempdir
 
+from ..counters import METRICS, REPLACEMENTS, Counters
 from ..failures import CannotStart
 from ..settings import Settings
 from .listener import Listener, notify
@@ -109,10 +110,13 @@ class Supervisor:
     settings: Settings
     listener: Listener
     on_start: Callable[[], None]
+    #: That of the workers, where this counts those that it replaces.
+    folder: Path
 
     def __post_init__(self) -> None:
         #: The live workers by the pipe on which they report; a pipe closes with its worker.
         self._workers: dict[Connection, _Worker] = {}
+        self._replacements = Counters(self.folder, METRICS).row(REPLACEMENTS, 1)
         self._stopping = False
         self._has_served = False
         #: Consecutive failures at start.
@@ -216,6 +220,7 @@ class Supervisor:
 
     def _replace(self, reason: str, *, in_start: bool) -> None:
         logger.error("worker %s; it is replaced", reason)
+        self._replacements[0] += 1
         self._failures += in_start
         self._loop.call_later(restart_delay(self._failures), self._start)
 

@@ -132,7 +132,9 @@ OPTIONS = ("--allowed-hosts", "localhost", "--drain-delay", "1")
 
 
 @pytest.fixture(scope="module", params=BALANCERS)
-def edge(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Edge]:
+def edge(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Edge]:
     """Before two services."""
     balancer: Balancer = request.param
     with Service(*OPTIONS) as one, Service(*OPTIONS) as other:

@@ -54,6 +54,6 @@ if __name__ == "__main__":
     try:
         with Listener(settings) as listener:
             work = functools.partial(globals()[kind], Path(folder))
-            sys.exit(Supervisor(work, settings, listener, lambda: None).run())
+            sys.exit(Supervisor(work, settings, listener, lambda: None, Path(folder)).run())
     except CannotStart as reason:
         sys.exit(f"cannot serve: {reason}")
