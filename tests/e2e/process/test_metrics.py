@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
 import os
-import re
 import signal
 import time
 from pathlib import Path
@@ -125,15 +123,15 @@ def test_keys_protect_metrics_but_not_on_a_port_of_their_own(tmp_path: Path) -> 
     with Service(*keys, "--metrics-port", "0") as service:
         moved = service.request("GET", "/metrics", None, {"X-API-Key": "secret"})
         assert (moved.status, "METRICS_PORT" in moved.json()["detail"]) == (404, True)
-        (port,) = re.findall(r"\(metrics on port (\d+)\)", "".join(service.log))
-        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", int(port))) as own:
-            own.request("GET", "/metrics")
-            reply = Reply.read(own)
-            assert reply.status == 200
-            assert b'status="401"' not in reply.content
-            own.request("POST", "/round", X.tobytes(), {"Operator-Descriptor": ROUND})
-            refused = Reply.read(own)
-            assert (refused.status, refused.json()["code"]) == (404, "not_found")
+        reply = service.beside.get("/metrics")
+        assert reply.status == 200
+        assert b'status="401"' not in reply.content
+        assert service.beside.get("/livez").json() == {"status": "alive"}
+        assert service.beside.get("/readyz").json()["status"] == "ready"
+        for other in ("/operators", "/v2/health/live", "/"):
+            assert service.beside.get(other).status == 404
+        refused = post(service.beside, ROUND, X.tobytes())
+        assert (refused.status, refused.json()["code"]) == (404, "not_found")
 
 
 def round_some(service: Service, count: int) -> None:

@@ -1,4 +1,4 @@
-"""Balancers as deploy/ has them, with both servers: no call is lost, gRPC and HTTP/1.1 go through."""
+"""Balancers as deploy/ has them: gRPC and HTTP/1.1 go through, and no call is lost."""
 
 from __future__ import annotations
 
@@ -137,9 +137,13 @@ def edge(
 ) -> Iterator[Edge]:
     """Before two services."""
     balancer: Balancer = request.param
-    with Service(*OPTIONS) as one, Service(*OPTIONS) as other:
-        with balancer(tmp_path_factory.mktemp("edge"), [one.port, other.port]) as found:
-            yield found
+    folder = tmp_path_factory.mktemp("edge")
+    with (
+        Service(*OPTIONS) as one,
+        Service(*OPTIONS) as other,
+        balancer(folder, [one.port, other.port]) as found,
+    ):
+        yield found
 
 
 @pytest.fixture

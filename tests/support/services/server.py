@@ -79,6 +79,14 @@ class Service:
         return self.uds or self.port
 
     @property
+    def beside(self) -> Service:
+        """METRICS_PORT, to ask it as a service."""
+        (port,) = re.findall(r"\(metrics on port (\d+)\)", "".join(self.log))
+        found = Service()
+        found.host, found.port = self.host, int(port)
+        return found
+
+    @property
     def pid(self) -> int:
         return self.process.pid
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import signal
 import sys
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from support.devices.host_device import HostDevice, no_fault
 from support.services.server import Service
+from support.services.tls import TlsService
 from tensor_round_service import app
 from tensor_round_service.backends.cuda.device import Device
 from tensor_round_service.backends.devices import DeviceFailed, OutOfDeviceMemory
@@ -22,6 +24,8 @@ from tensor_round_service.process import serve, workers
 SECONDS = 3.0
 #: The size of a small /dev/shm.
 NBYTES = 1 << 20
+#: The limit of a service with few file descriptors.
+DESCRIPTORS = 128
 
 _CLONE_NEWNS = 0x20000
 _MS_REC_PRIVATE = 0x4000 | 1 << 18
@@ -47,6 +51,18 @@ class ImpatientService(Variant):
     @staticmethod
     def prepare() -> None:
         workers.FROZEN_SECONDS = SECONDS
+
+
+class FewDescriptorsService(Variant):
+    """The service with a low limit of file descriptors, and a lower one that it may raise."""
+
+    @staticmethod
+    def prepare() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS // 2, DESCRIPTORS))
+
+
+class FewDescriptorsTlsService(FewDescriptorsService, TlsService):
+    """The same with a certificate."""
 
 
 class SmallShmService(Variant):
