@@ -7,8 +7,6 @@ let into a handshake, new certificates.
 from __future__ import annotations
 
 import contextlib
-import http.client
-import re
 import shutil
 import signal
 import socket
@@ -26,7 +24,15 @@ import tensor_round as tr
 from support.http.native_form import Answers, ieee754, message, post, tensor
 from support.keys import digest, needing
 from support.services.server import Reply, Service, tracebacks, until
-from support.services.tls import CA, CLIENT, SERVER, STRANGER, TlsService, caller_context
+from support.services.tls import (
+    CA,
+    CLIENT,
+    EXPIRED,
+    SERVER,
+    STRANGER,
+    TlsService,
+    caller_context,
+)
 
 KEY, OTHER = "s3cret-of-alice", "s3cret-of-bob"
 X = np.array([0.5, 1.5, -2.5], "<f4")
@@ -142,7 +148,8 @@ def tls() -> Iterator[TlsService]:
 
 @pytest.fixture(scope="module")
 def mutual() -> Iterator[TlsService]:
-    with TlsService("--ssl-ca-certs", str(CA), caller=caller_context(CLIENT)) as running:
+    options = ("--ssl-ca-certs", str(CA), "--metrics-port", "0")
+    with TlsService(*options, caller=caller_context(CLIENT)) as running:
         yield running
     assert not tracebacks(running.log)
 
@@ -198,10 +205,12 @@ def test_silent_handshake_ends_in_time(tls: TlsService) -> None:
 
 
 def test_metrics_port_has_no_tls(tls: TlsService) -> None:
-    (port,) = re.findall(r"\(metrics on port (\d+)\)", "".join(tls.log))
-    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", int(port))) as own:
-        own.request("GET", "/metrics")
-        assert b"tensor_round_bytes_in_flight " in own.getresponse().read()
+    assert b"tensor_round_bytes_in_flight " in tls.beside.get("/metrics").content
+
+
+def test_probes_of_the_port_for_metrics_need_no_client_certificate(mutual: TlsService) -> None:
+    for path in ("/livez", "/readyz"):
+        assert mutual.beside.get(path).status == 200
 
 
 @VERSIONS
@@ -296,6 +305,34 @@ def test_sighup_has_new_connections_see_a_new_certificate(workers: str, tmp_path
         replaced(service, certificate, SERVER)
         until(lambda: shown(service) == der(SERVER))
     assert not tracebacks(service.log)
+
+
+def parts(path: Path) -> tuple[str, str]:
+    """The certificate in a file, and the key behind it."""
+    certificate, begin, key = path.read_text().partition("-----BEGIN PRIVATE KEY-----")
+    return certificate, begin + key
+
+
+@pytest.mark.parametrize("workers", ["1", "2"], ids=["alone", "workers"])
+def test_changed_certificate_is_used_without_a_signal(workers: str, tmp_path: Path) -> None:
+    """Its key is in another file, and changes later."""
+    files = certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+    for file, text in zip(files, parts(SERVER), strict=True):
+        file.write_text(text)
+    options = ("--ssl-keyfile", str(key), "--workers", workers)
+    with TlsService(*options, certificate=certificate) as service:
+        name = "certificate_expiry_timestamp_seconds"
+        assert service.metric(name) == ssl.cert_time_to_seconds("Oct 28 11:10:22 2126 GMT")
+        certificate.write_text(parts(EXPIRED)[0])
+        until(lambda: service.counted("mismatch; the previous") == int(workers))
+        assert shown(service) == der(SERVER)
+        key.write_text(parts(EXPIRED)[1])
+        until(lambda: service.counted("reloaded the certificate") == int(workers))
+        assert {shown(service) for _ in range(8)} == {der(EXPIRED)}
+        warning = f"WARNING:  TLS: the certificate in {certificate} expired at 2020-01-02 00:00 UTC"
+        assert service.counted(warning) == int(workers)
+        service.caller = anyone()
+        assert service.metric(name) == ssl.cert_time_to_seconds("Jan  2 00:00:00 2020 GMT")
 
 
 @VERSIONS

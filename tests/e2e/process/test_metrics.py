@@ -63,6 +63,8 @@ def test_requests_bytes_and_phases_are_counted() -> None:
         assert service.metric("bytes_in_flight_limit") > 0
         assert service.metric("workers") == service.metric("ready") == 1
         assert service.metric("workers_configured") == service.metric("worker_starts_total") == 1
+        assert service.metric("worker_replacements_total") == 0
+        assert service.metric("connections_refused_total") == 0
         assert service.metric("connections", state="working") == 1
         assert service.metric("build_info", backend="numpy") == 1
         reply = service.request(
@@ -110,6 +112,7 @@ def test_counts_of_workers_are_summed_up_also_of_those_that_have_ended() -> None
         for worker in workers_of(two):
             os.kill(worker, signal.SIGTERM)
         until(lambda: two.metric("worker_starts_total") == 4)
+        assert two.metric("worker_replacements_total") == 2
         until(lambda: two.metric("workers") == 2)
         assert rounded(two) == 20
         assert two.metric("workers_configured") == two.metric("ready") == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,7 +18,15 @@ from support.command_line import healthcheck, run
 from support.http.native_form import ieee754, post
 from support.keys import digest, needing
 from support.services.server import Service
-from support.services.tls import CA, CLIENT, ENCRYPTED, SERVER, TlsService, caller_context
+from support.services.tls import (
+    CA,
+    CLIENT,
+    ENCRYPTED,
+    EXPIRED,
+    SERVER,
+    TlsService,
+    caller_context,
+)
 from tensor_round_service.process.command_line import unknown_variables
 from tensor_round_service.settings import Settings
 
@@ -207,6 +216,17 @@ def test_open_address_without_keys_is_a_warning(
     found = [each for each in service.log if "set API_KEYS_FILE or" in each]
     assert len(found) == warns
     assert all(each.startswith("WARNING:") and "HOST 0.0.0.0" in each for each in found)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_expired_certificate_is_a_warning(workers: int) -> None:
+    trusting = caller_context()
+    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+    options = ("--workers", str(workers))
+    with TlsService(*options, certificate=EXPIRED, caller=trusting) as service:
+        pass
+    warning = f"WARNING:  TLS: the certificate in {EXPIRED} expired at 2020-01-02 00:00 UTC"
+    assert service.counted(warning) == 1
 
 
 def said(service: Service) -> str:

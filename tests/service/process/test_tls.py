@@ -1,4 +1,4 @@
-"""The time limit of a TLS shutdown, the suites, and requests without TLS."""
+"""TLS: time limits, suites, requests without TLS, and when a certificate expires."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import http.client
 import socket
 import ssl
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import uvloop
 
-from support.services.tls import SERVER, caller_context
-from tensor_round_service.process import tls
+from support.services.tls import CA, EXPIRED, SERVER, caller_context
+from tensor_round_service.process import certificates, tls
 from tensor_round_service.process.tls import ServerTLS, server_context
 from tensor_round_service.settings import Settings
 
@@ -101,3 +102,24 @@ def test_suites_have_authenticated_encryption_and_forward_secrecy() -> None:
     for suite in server_context(SERVER).get_ciphers():
         assert suite["aead"]
         assert suite["protocol"] == "TLSv1.3" or suite["kea"] == "kx-ecdhe"
+
+
+#: Of certificates with a year of two digits, and of four.
+ENDS = {EXPIRED: "Jan  2 00:00:00 2020 GMT", SERVER: "Oct 28 11:10:22 2126 GMT"}
+
+
+@pytest.mark.parametrize(("path", "end"), ENDS.items(), ids=lambda it: getattr(it, "name", ""))
+def test_certificate_that_has_less_than_a_week_left_is_a_warning(path: Path, end: str) -> None:
+    moment = certificates.expiry(path.read_bytes())
+    assert moment == ssl.cert_time_to_seconds(end)
+    week = 7 * 86400
+    told = [certificates.warning(path, moment, moment - left) for left in (week + 1, week, 0)]
+    assert told[0] is None
+    assert f"{path} expires at 2" in str(told[1])
+    assert f"{path} expired at 2" in str(told[2])
+
+
+def test_chain_expires_with_its_first_certificate() -> None:
+    chain = b"".join(path.read_bytes() for path in (CA, SERVER, EXPIRED, CA))
+    assert certificates.expiry(chain) == certificates.expiry(EXPIRED.read_bytes())
+    assert certificates.expiry(b"no certificate") is None

@@ -18,6 +18,7 @@ The certificates are for tests alone, and valid for a century; nothing in them i
         -subj "/CN=stranger" -addext "subjectAltName=DNS:localhost" -keyout key.pem -out cert.pem
     cat cert.pem key.pem > stranger.pem
     openssl pkcs8 -topk8 -in key.pem -passout pass:secret | cat cert.pem - > encrypted.pem
+    # expired.pem, likewise, by openssl ca -selfsign with -startdate and -enddate
 
 The CA's key was thrown away.
 """
@@ -35,6 +36,8 @@ _FOLDER = Path(__file__).parent / "certificates"
 CA, SERVER, CLIENT = (_FOLDER / f"{name}.pem" for name in ("ca", "server", "client"))
 #: Of nobody but itself; and the same with its key encrypted.
 STRANGER, ENCRYPTED = (_FOLDER / f"{name}.pem" for name in ("stranger", "encrypted"))
+#: Valid on the first day of 2020.
+EXPIRED = _FOLDER / "expired.pem"
 
 
 def caller_context(certificate: Path | None = None) -> ssl.SSLContext:
