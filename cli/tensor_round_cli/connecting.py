@@ -25,6 +25,8 @@ from .errors import print_error, print_file_error
 #: The default timeout: so many seconds, and one more for each so many bytes.
 BASE_TIMEOUT, TIMEOUT_BYTES_PER_SECOND = 30.0, 1 << 20
 
+#: More characters of a key are not read.
+_KEY_CHARACTERS = 1 << 16
 _URL = "http://, https:// or unix:///path; local: rounds without a service."
 Url = Annotated[str, typer.Option(metavar="URL", envvar="TENSOR_ROUND_URL", help=_URL)]
 UrlArgument = Annotated[str, typer.Argument(metavar="URL", envvar="TENSOR_ROUND_URL", help=_URL)]
@@ -163,7 +165,7 @@ def _first_line(path: Path | None) -> str | None:
     hint = "--api-key-file"
     try:
         with path.open(encoding="utf-8") as file:
-            line = file.readline().strip()
+            line = file.readline(_KEY_CHARACTERS).strip()
     except OSError as error:
         raise typer.BadParameter(f"{path}: {error.strerror}", param_hint=hint) from None
     except UnicodeDecodeError:

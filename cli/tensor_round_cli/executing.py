@@ -14,7 +14,7 @@ from tensor_round.clients.execution import read_descriptor
 from tensor_round.contract.call import RoundCall, wrong_size
 from tensor_round.contract.errors import InvalidDescriptor, MalformedJSON, TensorRoundError
 from tensor_round.contract.host_memory import Array
-from tensor_round.contract.operators.importers.dxdispatch import parsed_document
+from tensor_round.contract.operators.importers.dxdispatch import MAX_LENGTH, parsed_document
 
 from . import npy_files
 from .connecting import AsJson, Connection, Digest, Progress, connects
@@ -79,7 +79,9 @@ def execute(
 
 def _text(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            # One of DxDispatch's is recognized, and refused.
+            return file.read(MAX_LENGTH + 1)
     except OSError as error:
         raise typer.BadParameter(f"{path}: {error.strerror}", param_hint="--descriptor") from None
 

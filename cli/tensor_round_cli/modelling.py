@@ -31,6 +31,9 @@ def verdict_or_exit(as_json: bool) -> Iterator[None]:
     except CannotVerify as error:
         print_error(error, "", as_json)
         raise typer.Exit(NO_VERDICT) from None
+    except MemoryError:
+        print_error(CannotVerify("out of memory"), "", as_json)
+        raise typer.Exit(NO_VERDICT) from None
     except OSError as error:
         print_file_error(error, as_json)
         raise typer.Exit(NO_VERDICT) from None

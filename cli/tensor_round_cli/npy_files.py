@@ -52,7 +52,7 @@ def read_npy(path: str, dtype_name: str | None) -> NpyArray:
         header, dtype = read_header(data[: npy.MAX_HEADER_LENGTH], len(data), dtype_name)
         flat = np.frombuffer(data, np.uint8, offset=header.header_length)
     else:
-        with open(path, "rb") as file:
+        with _opened_to_map(path) as file:
             prefix, size = file.read(npy.MAX_HEADER_LENGTH), os.fstat(file.fileno()).st_size
             header, dtype = read_header(prefix, size, dtype_name)
             flat = mapped(file, header.header_length, header.data_length, "r")
@@ -63,7 +63,7 @@ def read_bytes(path: str) -> Array:
     """Map a raw file, or read standard input; raises OSError."""
     if path == PIPE:
         return np.frombuffer(sys.stdin.buffer.read(), np.uint8)
-    with open(path, "rb") as file:
+    with _opened_to_map(path) as file:
         return mapped(file, 0, os.fstat(file.fileno()).st_size, "r")
 
 
@@ -157,6 +157,13 @@ def is_plain(path: str) -> bool:
         return stat.S_ISREG(os.stat(path).st_mode)
     except FileNotFoundError:
         return True
+
+
+def _opened_to_map(path: str) -> BinaryIO:
+    if not is_plain(path) and not os.path.isdir(path):
+        why = "this is a pipe or a device; pass - to read standard input"
+        raise OSError(errno.EINVAL, why, path)
+    return open(path, "rb")
 
 
 def _opened(path: str) -> contextlib.AbstractContextManager[BinaryIO]:

@@ -30,6 +30,7 @@ from tensor_round_verify.checks.rounding import NANS, Nans
 from tensor_round_verify.checks.verification import OPERATORS, Operator
 from tensor_round_verify.conversions.blocks.formats import FORMATS, FormatName
 from tensor_round_verify.conversions.blocks.formats import RULES as SCALE_RULES
+from tensor_round_verify.deadlines import write_file
 from tensor_round_verify.runtimes import TIMEOUT
 
 from .connecting import AsJson, Progress
@@ -124,7 +125,10 @@ def verify_runtime(
     ] = None,
     timeout: Annotated[
         float,
-        typer.Option(min=0.001, help="Seconds that the runtime may take for a million patterns."),
+        typer.Option(
+            min=0.001,
+            help="Seconds that the runtime may take for a million patterns, or for a model.",
+        ),
     ] = TIMEOUT,
     progress: Progress = None,
     as_json: AsJson = False,
@@ -157,7 +161,7 @@ def verify_runtime(
     with verdict_or_exit(as_json):
         if junit is not None and not junit.parent.is_dir():
             raise CannotVerify(f"{junit}: there is no folder {junit.parent}")
-        known = None if baseline is None else Baseline.read(baseline)
+        known = None if baseline is None else Baseline.read(baseline, timeout)
         # Only the report goes to standard output; what a runtime prints goes to stderr.
         with redirect_stdout(sys.stderr):
             report = verify(
@@ -175,7 +179,7 @@ def verify_runtime(
     _print_report(report, found, baseline, as_json)
     if junit is not None:
         try:
-            junit.write_bytes(junit_xml(report, found))
+            write_file(junit, junit_xml(report, found), timeout)
         except OSError as error:
             print_file_error(error, as_json)
             raise typer.Exit(1) from None

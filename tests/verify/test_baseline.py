@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -23,7 +24,7 @@ from tensor_round_verify import (
     rounded,
     verify,
 )
-from tensor_round_verify.baseline import Known
+from tensor_round_verify.baseline import MAX_LENGTH, Known
 
 Array = npt.NDArray[Any]
 PAIR = ("float16", "ties_to_even")
@@ -131,15 +132,26 @@ def test_other_patterns_are_not_compared() -> None:
         ("{}", "KeyError: 'verdicts'"),
         ({"verdicts": [{"dtype": "float16"}]}, "KeyError: 'rounding'"),
         ({"verdicts": 3}, "TypeError"),
+        ('{"verdicts": [{"dtype": 1, "rounding": 1, "tried": 1e400}]}', "OverflowError"),
+        (" " * (MAX_LENGTH + 1), "more than 64 MiB"),
         (None, "No such file"),
     ],
-    ids=["cut", "deep", "list", "empty", "row", "number", "not-there"],
+    ids=["cut", "deep", "list", "empty", "row", "number", "infinity", "long", "not-there"],
 )
 def test_invalid_baseline_is_refused(tmp_path: Path, data: Any, why: str) -> None:
     with pytest.raises(CannotVerify) as caught:
         Baseline.read(saved(tmp_path, data))
     assert why in caught.value.detail
     assert "faults.json" in caught.value.detail
+
+
+@pytest.mark.skipif(os.name != "posix", reason="named pipes are POSIX's")
+def test_a_baseline_without_end_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")  # nobody writes into it
+    with pytest.raises(CannotVerify, match=r"pipe did not end within 0\.1 s"):
+        Baseline.read(tmp_path / "pipe", 0.1)
+    with pytest.raises(CannotVerify, match="/dev/zero has more than 64 MiB"):
+        Baseline.read(Path("/dev/zero"))
 
 
 def test_the_report_as_data_survives_json() -> None:

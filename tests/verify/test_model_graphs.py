@@ -6,7 +6,6 @@ tests/interop/oracles/test_model_graphs.py has real models in real runtimes.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
@@ -196,38 +195,9 @@ def test_no_verdict(model: Path, name: str, inputs: Inputs, runtimes: list[Any],
         verify_model(model.parent / name, inputs, runtimes)
 
 
-@pytest.mark.parametrize(
-    ("content", "why"),
-    [
-        (b"", "is not a .npz or .npy file of numbers"),
-        (b"PK\x03\x04 cut", "is not a .npz or .npy file of numbers"),
-        (b"\x80\x04", "is not a .npz or .npy file of numbers"),
-        (None, "cannot be read: No such file"),
-    ],
-    ids=["empty", "cut", "pickle", "missing"],
-)
-def test_a_file_of_inputs_that_is_none(model: Path, content: bytes | None, why: str) -> None:
-    path = model.parent / "x.npz"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(CannotVerify, match=why):
-        verify_model(model, path, ["numpy"])
-
-
 def test_several_inputs_need_names(model: Path) -> None:
     with pytest.raises(CannotVerify, match=r"has 2 inputs .*: give them by name"):
         verify_model(model, X, ["numpy"])
-
-
-@pytest.mark.parametrize(("name", "package"), [("a.onnx", "onnx"), ("a.xml", "openvino")])
-def test_missing_package_is_named_with_its_install_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, package: str
-) -> None:
-    monkeypatch.setitem(sys.modules, package, None)  # its import fails
-    (tmp_path / name).write_bytes(b"")
-    told = rf"{name} is read by the package {package} \(.*\); pip install {package}"
-    with pytest.raises(CannotVerify, match=told):
-        verify_model(tmp_path / name, {}, ["numpy"])
 
 
 def test_elements_of_types_that_npy_has_no_name_for(tmp_path: Path) -> None:

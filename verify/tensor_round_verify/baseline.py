@@ -14,7 +14,12 @@ from typing import Any
 
 from tensor_round.contract.errors import CannotVerify
 
+from .deadlines import read_file
 from .report import Complaints, Pair, Report, Verdict
+from .runtimes import TIMEOUT
+
+#: The longest report, in bytes.
+MAX_LENGTH = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +45,14 @@ class Baseline:
         return cls.from_data(report.as_data())
 
     @classmethod
-    def read(cls, path: Path) -> Baseline:
-        """Read a report in JSON from a file; raises :class:`CannotVerify`."""
+    def read(cls, path: Path, timeout: float = TIMEOUT) -> Baseline:
+        """Read a report in JSON from a file; raises :class:`CannotVerify`.
+
+        A report has at most 64 MiB, and a pipe ends within ``timeout`` seconds.
+        """
+        text = read_file(path, MAX_LENGTH, timeout)
         try:
-            data = json.loads(path.read_bytes())
-        except OSError as error:
-            raise CannotVerify(f"{path}: {error.strerror}") from None
+            data = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise CannotVerify(f"{path} is not JSON: {error}") from None
         try:
@@ -71,7 +78,7 @@ class Baseline:
                 for row in data["verdicts"]
             ]
             return cls(dict(rows))
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise CannotVerify(
                 "a baseline is the output of verify --json: verdicts, each with dtype, rounding, "
                 f"tried, wrong and sha256; {type(error).__name__}: {error}"

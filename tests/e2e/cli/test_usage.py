@@ -28,6 +28,13 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
     "no-npy": ("text: this is not a .npy file", ("round", "text", "out.npy")),
     "npz": ("all.npz: the file is an archive of arrays (.npz)", ("round", "all.npz", "out.npy")),
     "cut-npy": ("cut.npy: the .npy header calls for", ("round", "cut.npy", "out.npy")),
+    **{
+        f"pipe-for-{arguments[0]}": ("pipe: this is a pipe or a device; pass - to read", arguments)
+        for arguments in (
+            ("round", "pipe", "out.npy"), ("compare", "pipe"),
+            ("execute", "--descriptor", "text", "pipe", "out.bin"),
+        )
+    },
     "complex": ("complex.npy: the .npy file has elements of type '<c8'",
                 ("round", "complex.npy", "out.npy")),
     "complex-served": ("supported types: float16, bfloat16", ("round", "complex.npy", "out.npy")),
@@ -88,6 +95,7 @@ def odd_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / f"text.{suffix}").write_text("1.5,2.5")
     for name in ("m.onnx", "m.xml"):
         (folder / name).write_bytes(b"\x08\x08\x12\x04onnx")
+    os.mkfifo(folder / "pipe")
     np.save(folder / "f4.npy", np.zeros(3, "<f4"))
     np.savez(folder / "all.npz", a=np.zeros(3), b=np.zeros(3))
     np.save(folder / "complex.npy", np.zeros(3, "<c8"))
@@ -167,6 +175,8 @@ OTHERS: dict[str, tuple[int, tuple[str, ...]]] = {
     "unwritable-array": (1, ("round", "x.npy", "/proc/out.npy", "--url", "local:")),
     "unwritable-bytes": (1, ("execute", "--descriptor", "d.json", "x.bin", "/proc/out.bin",
                              "--url", "local:")),
+    "endless-descriptor": (1, ("execute", "--descriptor", "/dev/zero", "x.bin", "out.bin",
+                               "--url", "local:")),
     "no-specification": (2, ("specs", "nothing")),
     "not-that-long": (2, ("execute", "--descriptor", "d.json", "x.npy", "out.bin",
                           "--url", "local:")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -54,6 +55,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (path / "kernels.py").write_text(KERNELS)
     for mode in ("TOWARD_INFINITY", "TOWARD_ZERO"):
         (path / f"{mode}.json").write_text(MODEL.replace("MODE", mode))
+    os.mkfifo(path / "pipe")
     np.savez(path / "x.npz", InputTensor=np.float32([[-2.5, -0.3, 0.5], [1.5, 2.5, 8388609]]))
     return path
 
@@ -187,6 +189,12 @@ def test_junit_is_written_whether_right_or_wrong(folder: Path, tmp_path: Path) -
         assert (suite.get("tests"), suite.get("failures")) == ("1", failures)
 
 
+def test_junit_that_nobody_reads_is_given_up(folder: Path) -> None:
+    done = run(folder, *RIGHT, "--junit", "pipe", "--timeout", "5")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.endswith("tensor-round: pipe: nobody read it within 5 s\n")
+
+
 NO_VERDICT: dict[str, tuple[tuple[str, ...], str]] = {
     "unknown": (("nothing",), 'runtime: got "nothing"; accepted: '),
     "hangs": (
@@ -196,6 +204,10 @@ NO_VERDICT: dict[str, tuple[tuple[str, ...], str]] = {
     "lacks-the-type": (("numpy", "--dtype", "int8"), "no verdict on int8"),
     "no-baseline": (("numpy", "--baseline", "none.json"), "none.json: No such file"),
     "not-a-baseline": (("numpy", "--baseline", "kernels.py"), "kernels.py is not JSON"),
+    "endless-baseline": (
+        ("numpy", "--baseline", "pipe", "--timeout", "0.1"),
+        "pipe did not end within 0.1 s",
+    ),
     "no-folder": (("numpy", "--junit", "none/junit.xml"), "there is no folder none"),
     "no-input": (
         ("TOWARD_ZERO.json", *NUMPY),

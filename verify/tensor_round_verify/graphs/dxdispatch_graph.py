@@ -32,12 +32,12 @@ class DxDispatchGraph(Graph):
             if "dispatchables" not in document:
                 operators = [("", document)]
             read = [(name, operator_in(each, "3_0")) for name, each in operators]
+            calls = [operator.descriptor().resolve() for _, operator in read]
         except TensorRoundError as error:
             raise CannotVerify(f"{path}: {error.detail}") from error
         nodes: list[Node] = []
         inputs: list[Declared] = []
-        for name, operator in read:
-            call = operator.descriptor().resolve()
+        for (name, operator), call in zip(read, calls, strict=True):
             layout, names = call.input, _bound(document, name)
             nodes.append(
                 Node(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
+from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +34,8 @@ from .graph import (
 )
 
 DIRECTIONS = {"Round": "ties_to_even", "Ceil": "toward_positive", "Floor": "toward_negative"}
-JUDGED = {*DIRECTIONS, "Cast", "CastLike", "QuantizeLinear", "DequantizeLinear"}
+UNARY = {*DIRECTIONS, "Cast"}
+JUDGED = {*UNARY, "CastLike", "QuantizeLinear", "DequantizeLinear"}
 _DTYPES = {number: dtype for dtype, number in NUMBERS.items()}
 
 
@@ -43,12 +46,17 @@ class OnnxGraph(Graph):
     def __init__(self, path: Path) -> None:
         self._model = model = _loaded(path)
         self._types = _types(model)
-        self._constants = {
-            tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer
-        }
+        self._constants = {}
+        for tensor in model.graph.initializer:
+            with _invalid(path, f"initializer {tensor.name}"):
+                if any(size < 0 for size in tensor.dims):
+                    raise CannotVerify("it has a negative dimension")
+                self._constants[tensor.name] = onnx.numpy_helper.to_array(tensor)
         rows: list[Node | NodeLacking | None] = []
         for node in model.graph.node:
-            rows += [self._read(node), *_inner(node, f"it is in the body of {label(node)}")]
+            with _invalid(path, f"{node.op_type} {label(node)}".rstrip()):
+                rows.append(self._read(node))
+            rows += _inner(node, f"it is in the body of {label(node)}")
         inputs = [
             Declared((value.name,), _numpy_type(value))
             for value in model.graph.input
@@ -89,6 +97,11 @@ class OnnxGraph(Graph):
         name = label(node)
         if node.domain not in DEFAULT_DOMAINS:
             return NodeLacking(name, node.op_type, f"it is of the domain {node.domain}")
+        needed = 1 if node.op_type in UNARY else 2
+        if len(node.input) < needed or not all(node.input[:needed]):
+            raise CannotVerify(f"it needs {'an input' if needed == 1 else 'two inputs'}")
+        if not any(node.output[:1]):
+            raise CannotVerify("it needs an output")
         attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
         rule: Rule | str | None
         operator = node.op_type
@@ -97,6 +110,8 @@ class OnnxGraph(Graph):
         elif operator in ("Cast", "CastLike"):
             source = self._types.get(node.input[0], "")
             if operator == "Cast":
+                if "to" not in attributes:
+                    raise CannotVerify("it needs the attribute to")
                 number = attributes["to"]
                 target = _DTYPES.get(number, onnx.TensorProto.DataType.Name(number).lower())
             else:
@@ -107,12 +122,22 @@ class OnnxGraph(Graph):
             rule = "no rule is known here for block_size and precision"
         elif operator == "QuantizeLinear":
             target = _DTYPES.get(attributes.get("output_dtype", 0), "uint8")
-            rule = Quantizing(attributes.get("axis", 1), target)
+            rule = Quantizing(index(attributes.get("axis", 1)), target)
         else:
-            rule = Dequantizing(attributes.get("axis", 1))
+            rule = Dequantizing(index(attributes.get("axis", 1)))
         # The second input of CastLike has a type alone.
         inputs = node.input[:1] if isinstance(rule, Casting) else node.input
         return row_of(name, operator, rule, inputs, node.output[0])
+
+
+@contextlib.contextmanager
+def _invalid(path: Path, what: str) -> Iterator[None]:
+    """Raise :class:`CannotVerify` for any error, since onnx checks nothing of what it reads."""
+    try:
+        yield
+    except Exception as error:  # of the classes that Python has for wrong values
+        why = error.detail if isinstance(error, CannotVerify) else first_line(error)
+        raise CannotVerify(f"{path} is not a valid model: {what}: {why}") from error
 
 
 def _cast(source: str, target: str, saturate: bool) -> Casting | str | None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
-import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,15 +18,17 @@ from ..runtimes import TIMEOUT, Adapter, NotTaken, open_runtime
 from ..runtimes.function import Function
 from ..runtimes.runtime import first_line
 from ..runtimes.tensors import Array, Tensor
+from .dxdispatch_graph import DxDispatchGraph
 from .graph import Graph, Node, NodeLacking
 from .judging import NoRule, alone, verdict_of
+from .process import Reader, SeparateGraph
 from .report import ModelReport, NodeVerdict
 
-#: The graphs of models, by the end of their files' names: modules, classes, packages.
-MODELS = {
+#: The readers of models, by the end of their files' names; DxDispatch's JSON needs no process.
+MODELS: dict[str, Reader | None] = {
     ".onnx": ("onnx_graph", "OnnxGraph", "onnx"),
     ".xml": ("openvino_graph", "OpenVINOGraph", "openvino"),
-    ".json": ("dxdispatch_graph", "DxDispatchGraph", ""),
+    ".json": None,
 }
 
 
@@ -52,10 +52,11 @@ def verify_model(
     evaluator and OpenVINO run the model itself. All others, and all for DxDispatch's JSON, run
     their own operator on the tensor that reached the node. A runtime without the node's direction
     rounds in its first one. A function gets the direction if it has a parameter ``rounding``.
-    ``nans`` and ``timeout`` are those of :func:`verify`.
+    ``nans`` is that of :func:`verify`. A model is read and run in a separate process; ``timeout``
+    is the limit in seconds for reading it, and for each runtime.
 
-    Raises :class:`CannotVerify` if no verdict is possible: a package is missing, a runtime fails,
-    an input does not fit, or the model has no such node.
+    Raises :class:`CannotVerify` if no verdict is possible: a package is missing, a runtime fails or
+    is not done in time, an input does not fit, or the model is invalid or has no such node.
     """
     path = Path(path)
     if nans is not None and nans not in NANS:
@@ -68,7 +69,7 @@ def verify_model(
             adapter = open_runtime(runtime, timeout)
             stack.callback(adapter.close)
             opened.append(adapter)
-        graph = _graph(path)
+        graph = _graph(path, timeout, stack)
         given = graph.bound(_arrays(inputs))
         rows = _Rows(graph, given, nans)
         for adapter in opened:
@@ -119,18 +120,17 @@ def _operands(node: Node, tensors: Mapping[str, Tensor]) -> list[Tensor]:
     return [tensors[name] for name in node.inputs if name]
 
 
-def _graph(path: Path) -> Graph:
-    if path.suffix.lower() not in MODELS:
+def _graph(path: Path, timeout: float, stack: contextlib.ExitStack) -> Graph:
+    suffix = path.suffix.lower()
+    if suffix not in MODELS:
         raise CannotVerify(f"{path} is not a model: the name of one ends in {', '.join(MODELS)}")
     if not path.is_file():
         raise CannotVerify(f"there is no file {path}")
-    module, name, package = MODELS[path.suffix.lower()]
-    try:
-        graph: Graph = getattr(importlib.import_module(f".{module}", __package__), name)(path)
-    except ImportError as error:
-        raise CannotVerify(
-            f"{path} is read by the package {package} ({first_line(error)}); pip install {package}"
-        ) from error
+    graph: Graph
+    if (reader := MODELS[suffix]) is None:
+        graph = DxDispatchGraph(path)
+    else:
+        graph = stack.enter_context(contextlib.closing(SeparateGraph(path, reader, timeout)))
     if not graph.nodes and not graph.lacking:
         raise CannotVerify(f"{path} has no node that rounds")
     return graph
@@ -146,11 +146,18 @@ def _arrays(inputs: Any) -> Mapping[str, Array] | Array:
 
 
 def _read(path: Path) -> Mapping[str, Array] | Array:
+    if path.exists() and not path.is_file():
+        raise CannotVerify(f"{path} is not a file")
     try:
         with path.open("rb") as file:
             found = np.load(file, allow_pickle=False)
-            return found if isinstance(found, np.ndarray) else {n: found[n] for n in found.files}
+            arrays = found if isinstance(found, np.ndarray) else {n: found[n] for n in found.files}
     except OSError as error:
         raise CannotVerify(f"{path} cannot be read: {error.strerror or error}") from error
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise CannotVerify(f"{path} is not a .npz or .npy file of numbers: {error}") from error
+    except Exception as error:  # of many classes: of zipfile, its decompressors, and NumPy
+        why = first_line(error)
+        raise CannotVerify(f"{path} is not a .npz or .npy file of numbers: {why}") from error
+    for name, array in arrays.items() if isinstance(arrays, dict) else ():
+        if not isinstance(array, np.ndarray):
+            raise CannotVerify(f"{path} is not a .npz file of numbers: {name} is not a .npy file")
+    return arrays

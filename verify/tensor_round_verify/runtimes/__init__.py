@@ -118,13 +118,15 @@ def open_runtime(text: str | Function, timeout: float = TIMEOUT) -> Adapter:
     if found.required and not argument:
         raise CannotVerify(f"{name} needs {found.argument[1:]}: write {found}")
     try:
-        return found.open(argument, timeout)
+        adapter = found.open(argument, timeout)
     except ImportError as error:
         if found.package is None:
             raise
         raise CannotVerify(
             f"{name} cannot be imported ({first_line(error)}); pip install {found.package}"
         ) from error
+    adapter.opened_as = text
+    return adapter
 
 
 __all__ = [

@@ -7,7 +7,6 @@ import os
 import shlex
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Callable
 from tempfile import TemporaryFile
@@ -21,6 +20,7 @@ from tensor_round.contract.errors import CannotVerify
 from ..conversions.blocks.quantization import Array, BlockQuantization, Blocks
 from ..conversions.conversion import Cast, Quantization
 from ..conversions.patterns import Trial
+from ..deadlines import NotDone, within
 from ..reference import FLOATS, ROUNDINGS, Bits, bits_type
 from .forms import Form, Values
 from .runtime import Adapter, NotTaken, QuantizeBits, QuantizeBlocks, RoundBits, TimedOut, values
@@ -163,7 +163,7 @@ class Program(Adapter):
             if written is None:
                 raise TimedOut(f"{self.name} did not finish within {self._timeout:g} s")
             if code and len(written) <= size:
-                raise CannotVerify(f"{self.name} {_end(code)}{_last_line(stderr)}")
+                raise CannotVerify(f"{self.name} {end_of(code)}{last_line(stderr)}")
             return written
 
     def _started(
@@ -193,19 +193,17 @@ def is_program(path: str) -> bool:
 def _read_by(ends: float, pipe: IO[bytes], size: int) -> bytes | None:
     """At most ``size`` bytes, up to the end of a pipe, which is closed; None if that is too late.
 
-    A process of another session may keep the pipe for as long as it likes, so a thread waits for
-    its end, and nobody waits for the thread.
+    A process of another session may keep the pipe for as long as it likes.
     """
-    found: list[bytes] = []
 
-    def read() -> None:
+    def read() -> bytes:
         with pipe:
-            found.append(pipe.read(size))
+            return pipe.read(size)
 
-    reader = threading.Thread(target=read, daemon=True)
-    reader.start()
-    reader.join(max(0.0, ends - time.monotonic()))
-    return found[0] if found else None
+    try:
+        return within(ends - time.monotonic(), read)
+    except NotDone:
+        return None
 
 
 def _kill_group(program: subprocess.Popen[bytes]) -> None:
@@ -217,7 +215,8 @@ def _kill_group(program: subprocess.Popen[bytes]) -> None:
         program.kill()
 
 
-def _end(code: int) -> str:
+def end_of(code: int) -> str:
+    """How a process with this return code ended, as a predicate."""
     if code > 0:
         return f"ended with exit code {code}"
     try:
@@ -226,7 +225,8 @@ def _end(code: int) -> str:
         return f"was ended by signal {-code}"
 
 
-def _last_line(stderr: IO[bytes]) -> str:
+def last_line(stderr: IO[bytes]) -> str:
+    """The last line in a file, after a colon; nothing if there is none."""
     stderr.seek(max(0, stderr.seek(0, os.SEEK_END) - TAIL))
     lines = stderr.read().decode(errors="replace").strip().splitlines()
     return f": {lines[-1].strip()}" if lines else ""

@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from ..conversions.blocks.quantization import (
     Blocks,
 )
 from ..conversions.conversion import Cast, Quantization
+from ..deadlines import NotDone, within
 from ..reference import FLOATS, ROUNDINGS, Bits
 from .forms import Arrays, Values
 from .runtime import (
@@ -133,33 +133,20 @@ class PythonFunction(Adapter):
 
     def _called(self, dtype: str, *arguments: object, **more: object) -> object:
         """The function's result; raises :class:`CannotVerify` if the function raises."""
-        result = self._returned(arguments, more)
-        if isinstance(result, NotImplementedError):
-            raise NotTaken(first_line(result))
-        if isinstance(result, BaseException):
-            raise self._failed(dtype, result) from result
-        return result
 
-    def _returned(self, arguments: tuple[object, ...], more: dict[str, object]) -> object:
-        """The function's result, or the exception that it raises.
+        def call() -> object:
+            with np.errstate(all="ignore"):
+                return self._function(*arguments, **more)
 
-        It runs in a separate thread: a function that hangs cannot be ended, only left behind.
-        """
-        results: list[object] = []
-
-        def call() -> None:
-            try:
-                with np.errstate(all="ignore"):
-                    results.append(self._function(*arguments, **more))
-            except BaseException as error:  # sys.exit() too
-                results.append(error)
-
-        thread = Thread(target=call, name="kernel", daemon=True)
-        thread.start()
-        thread.join(self._timeout)
-        if thread.is_alive():
-            raise TimedOut(f"{self.name} did not finish within {self._timeout:g} s")
-        return results[0]
+        try:
+            # A function that hangs cannot be ended.
+            return within(self._timeout, call)
+        except NotDone:
+            raise TimedOut(f"{self.name} did not finish within {self._timeout:g} s") from None
+        except NotImplementedError as error:
+            raise NotTaken(first_line(error)) from error
+        except (Exception, SystemExit) as error:
+            raise self._failed(dtype, error) from error
 
 
 def open_function(text: str, timeout: float) -> PythonFunction:

@@ -34,6 +34,7 @@ class _Onnx(Adapter, abc.ABC):
     roundings = tuple(OPERATORS)
     forms = Form.LENGTH | Form.EMPTY | Form.RANK
     concurrent = True
+    runs_models = True
 
     @abc.abstractmethod
     def _running(self, model: bytes) -> Callable[[Mapping[str, Any]], Any]:

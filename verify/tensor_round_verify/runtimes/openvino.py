@@ -28,6 +28,7 @@ class OpenVINO(Adapter):
     operators = MODES
     roundings = tuple(MODES)
     forms = Form.LENGTH | Form.EMPTY | Form.RANK
+    runs_models = True
     # An infer request belongs to one thread.
     concurrent = False
 

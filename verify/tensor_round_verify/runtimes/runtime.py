@@ -61,6 +61,9 @@ class Adapter:
 
     #: Whether an error for a single zero means that it does not support the dtype.
     probed = True
+    #: Whether it runs models, and the name by which a process opens it to do so.
+    runs_models = False
+    opened_as = ""
 
     def kernel(self, dtype: str, rounding: str) -> RoundBits:
         """The function that rounds one dtype in one direction."""

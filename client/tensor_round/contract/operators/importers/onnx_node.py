@@ -11,6 +11,8 @@ from ...quoting import shown
 from ..dialects.onnx import OnnxOpset, OnnxRound
 from .sources import only, read_file, refuse_name
 
+#: The longest file, in bytes: protobuf reads no longer message.
+MAX_LENGTH = (2 << 30) - 1
 #: The names of the default domain.
 DEFAULT_DOMAINS = ("", "ai.onnx")
 
@@ -96,7 +98,7 @@ def _read(source: str | bytes | os.PathLike[str]) -> Any:
     """The ModelProto in a file, in bytes, or in ONNX's text."""
     is_text = isinstance(source, str) and "=>" in source
     if not is_text and not isinstance(source, bytes):
-        source = read_file(Path(source))
+        source = read_file(Path(source), MAX_LENGTH)
     try:
         import onnx
         import onnx.parser

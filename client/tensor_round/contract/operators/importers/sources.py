@@ -15,11 +15,11 @@ Operator = TypeVar("Operator")
 NAMED = 8
 
 
-def read_file(path: Path, limit: int | None = None) -> bytes:
+def read_file(path: Path, limit: int) -> bytes:
     """A file's bytes, at most one more than ``limit``; raises :class:`InvalidArgument`."""
     try:
         with path.open("rb") as file:
-            return file.read(-1 if limit is None else limit + 1)
+            return file.read(limit + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise InvalidArgument(f"the file {path} cannot be read: {reason}") from error
