@@ -40,10 +40,9 @@ HEAD = """\
 # How runtimes round
 
 Each row is an error that `tensor-round verify` found on {day}, on {machine}.
-"This is" names the [model of misbehaviour](explanation.md#models-of-misbehaviour) or
-[deviation](explanation.md#deviations-of-conversions) that predicts each result. The last column
-repeats it. In rounding, changed NaNs are wrong (`--nans bits`). Further tables list the right
-results.
+"This is" names the [deviation](explanation.md#deviations-of-rounding) that predicts each result.
+The last column repeats it. In rounding, changed NaNs are wrong (`--nans bits`). Further tables list
+the right results.
 
 `make runtimes` writes this page. `verify` tries only the directions and the saturation that a
 runtime has. wgpu runs on Mesa's lavapipe, a Vulkan driver for CPUs. LiteRT is TensorFlow's runtime
@@ -51,7 +50,7 @@ on devices; StableHLO means its reference interpreter. CuPy and Core ML were not
 
 A result may depend on the processor. On an AMD EPYC (2026-11-24), the same versions gave other
 results in three places: torch rounds float64 `toward_zero` without a change of NaNs, jax casts
-float64 to float16 through float32, and no named model explains OpenVINO's cast of float32 to
+float64 to float16 through float32, and no named deviation explains OpenVINO's cast of float32 to
 float8_e5m2.
 """
 #: Those that run models of ONNX.

@@ -30,7 +30,7 @@ def compare_files(
 ) -> None:
     """Find the operator that turned A into B, or compare operators on A.
 
-    With B: the direction, dialect or known misbehaviour that gives B for A,
+    With B: the direction, dialect or known deviation that gives B for A,
     exactly or with the fewest differences. Without B: the number of elements
     in which each pair of directions differs, by class, and the first of them. No
     service is needed. Files are memory-mapped, so they may be larger than memory.

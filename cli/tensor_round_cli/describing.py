@@ -80,7 +80,7 @@ def ping(
     """Check that the service is ready, and measure the round trip."""
     with connection.client(as_json) as client:
         client.operators()  # raises the error where ready() would return False
-        durations = []
+        ready, durations = False, []
         for _ in range(PINGS):
             began = time.perf_counter()
             ready = client.ready()

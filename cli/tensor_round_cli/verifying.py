@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Annotated, cast
@@ -37,99 +38,112 @@ from .connecting import AsJson, Progress
 from .errors import print_file_error
 from .modelling import MODEL_FILES, is_model, refuse_options, verdict_or_exit, verify_model_file
 
+RuntimeOrModel = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUNTIME|MODEL",
+        autocompletion=lambda: [row.name for row in RUNTIMES],
+        help=", ".join(map(str, RUNTIMES))
+        + f". Or the file of a model ({', '.join(MODEL_FILES)}), with --input and --runtime.",
+    ),
+]
+ModelInputs = Annotated[
+    Path | None,
+    typer.Option(
+        "--input",
+        metavar="FILE",
+        help="For a model: a .npz file of its inputs by name, or a .npy file for one input.",
+    ),
+]
+ModelRuntimes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--runtime",
+        metavar="RUNTIME",
+        autocompletion=lambda: [row.name for row in RUNTIMES],
+        help="For a model: a runtime that runs it; may be repeated.",
+    ),
+]
+OperatorName = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        autocompletion=lambda: list(OPERATORS),
+        help=f"The operator to verify: {', '.join(OPERATORS)}.",
+    ),
+]
+DTypes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--dtype",
+        metavar="NAME",
+        autocompletion=lambda: [*WIDTHS, *FORMATS],
+        help="The data type, or the block format; may be repeated.",
+        show_default="all that the runtime has",
+    ),
+]
+Roundings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--rounding",
+        metavar="DIRECTION",
+        autocompletion=lambda: list(ROUNDINGS),
+        help=f"{', '.join(ROUNDINGS)}; may be repeated.",
+        show_default="all that the runtime has",
+    ),
+]
+ScaleRule = Annotated[
+    str | None,
+    typer.Option(
+        metavar="RULE",
+        autocompletion=lambda: list(SCALE_RULES),
+        help=f"The rule of the scales of blocks: {', '.join(SCALE_RULES)}.",
+        show_default="the specification's",
+    ),
+]
+Every = Annotated[
+    bool, typer.Option("--every", help="Try all 2^32 patterns of types of 32 bits (minutes).")
+]
+NansAs = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOW",
+        autocompletion=lambda: list(NANS),
+        help="The right result for a NaN. bits: the same bits; quiet: also the quiet NaN of "
+        "IEEE 754; any: any NaN.",
+        show_default="any, and other bits are reported",
+    ),
+]
+BaselineFile = Annotated[
+    Path | None,
+    typer.Option(help="An earlier report of --json; only differences from it fail."),
+]
+JUnitFile = Annotated[
+    Path | None,
+    typer.Option(help="Write the verdicts to this file too, as JUnit XML."),
+]
+Timeout = Annotated[
+    float,
+    typer.Option(
+        min=0.001,
+        help="Seconds that the runtime may take for a million patterns, or for a model.",
+    ),
+]
+
 
 def verify_runtime(
-    runtime: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUNTIME|MODEL",
-            autocompletion=lambda: [row.name for row in RUNTIMES],
-            help=", ".join(map(str, RUNTIMES))
-            + f". Or the file of a model ({', '.join(MODEL_FILES)}), with --input and --runtime.",
-        ),
-    ],
-    inputs: Annotated[
-        Path | None,
-        typer.Option(
-            "--input",
-            metavar="FILE",
-            help="For a model: a .npz file of its inputs by name, or a .npy file for one input.",
-        ),
-    ] = None,
-    runtimes: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--runtime",
-            metavar="RUNTIME",
-            autocompletion=lambda: [row.name for row in RUNTIMES],
-            help="For a model: a runtime that runs it; may be repeated.",
-        ),
-    ] = None,
-    operator: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            autocompletion=lambda: list(OPERATORS),
-            help=f"The operator to verify: {', '.join(OPERATORS)}.",
-        ),
-    ] = "round",
-    dtypes: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--dtype",
-            metavar="NAME",
-            autocompletion=lambda: [*WIDTHS, *FORMATS],
-            help="The data type, or the block format; may be repeated.",
-            show_default="all that the runtime has",
-        ),
-    ] = None,
-    roundings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--rounding",
-            metavar="DIRECTION",
-            autocompletion=lambda: list(ROUNDINGS),
-            help=f"{', '.join(ROUNDINGS)}; may be repeated.",
-            show_default="all that the runtime has",
-        ),
-    ] = None,
-    scale: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RULE",
-            autocompletion=lambda: list(SCALE_RULES),
-            help=f"The rule of the scales of blocks: {', '.join(SCALE_RULES)}.",
-            show_default="the specification's",
-        ),
-    ] = None,
-    every: Annotated[
-        bool, typer.Option("--every", help="Try all 2^32 patterns of types of 32 bits (minutes).")
-    ] = False,
-    nans: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOW",
-            autocompletion=lambda: list(NANS),
-            help="The right result for a NaN. bits: the same bits; quiet: also the quiet NaN of "
-            "IEEE 754; any: any NaN.",
-            show_default="any, and other bits are reported",
-        ),
-    ] = None,
-    baseline: Annotated[
-        Path | None,
-        typer.Option(help="An earlier report of --json; only differences from it fail."),
-    ] = None,
-    junit: Annotated[
-        Path | None,
-        typer.Option(help="Write the verdicts to this file too, as JUnit XML."),
-    ] = None,
-    timeout: Annotated[
-        float,
-        typer.Option(
-            min=0.001,
-            help="Seconds that the runtime may take for a million patterns, or for a model.",
-        ),
-    ] = TIMEOUT,
+    runtime: RuntimeOrModel,
+    inputs: ModelInputs = None,
+    runtimes: ModelRuntimes = None,
+    operator: OperatorName = "round",
+    dtypes: DTypes = None,
+    roundings: Roundings = None,
+    scale: ScaleRule = None,
+    every: Every = False,
+    nans: NansAs = None,
+    baseline: BaselineFile = None,
+    junit: JUnitFile = None,
+    timeout: Timeout = TIMEOUT,
     progress: Progress = None,
     as_json: AsJson = False,
 ) -> None:
@@ -149,32 +163,46 @@ def verify_runtime(
     _check(roundings or (), ROUNDINGS, "--rounding")
     _check([nans] if nans else [], NANS, "--nans")
     _check([operator], OPERATORS, "--operator")
+    nan_rule = cast(Nans | None, nans)
     if is_model(runtime):
         whole = {"--dtype": dtypes, "--rounding": roundings, "--every": every, "--scale": scale}
         more = {"--baseline": baseline, "--junit": junit, "--operator": operator != "round"}
         refuse_options({**whole, **more}, "is for a runtime; a model has its own nodes")
-        verify_model_file(
-            runtime, inputs, runtimes or [], cast(Nans | None, nans), timeout, as_json
-        )
+        verify_model_file(runtime, inputs, runtimes or [], nan_rule, timeout, as_json)
         return
     refuse_options({"--input": inputs, "--runtime": runtimes}, f"is for a model, not for {runtime}")
+
+    def verified() -> Report:
+        return verify(
+            runtime,
+            operator=cast(Operator, operator),
+            dtypes=cast(list[DTypeName | FormatName], dtypes or []),
+            roundings=cast(list[RoundingName], roundings or []),
+            scale=scale,
+            every=every,
+            nans=nan_rule,
+            progress=sys.stderr.isatty() if progress is None else progress,
+            timeout=timeout,
+        )
+
+    _report(verified, baseline, junit, timeout, as_json)
+
+
+def _report(
+    verified: Callable[[], Report],
+    baseline: Path | None,
+    junit: Path | None,
+    timeout: float,
+    as_json: bool,
+) -> None:
+    """Print the report on a runtime, and exit with 1 if there are complaints."""
     with verdict_or_exit(as_json):
         if junit is not None and not junit.parent.is_dir():
             raise CannotVerify(f"{junit}: there is no folder {junit.parent}")
         known = None if baseline is None else Baseline.read(baseline, timeout)
         # Only the report goes to standard output; what a runtime prints goes to stderr.
         with redirect_stdout(sys.stderr):
-            report = verify(
-                runtime,
-                operator=cast(Operator, operator),
-                dtypes=cast(list[DTypeName | FormatName], dtypes or []),
-                roundings=cast(list[RoundingName], roundings or []),
-                scale=scale,
-                every=every,
-                nans=cast(Nans | None, nans),
-                progress=sys.stderr.isatty() if progress is None else progress,
-                timeout=timeout,
-            )
+            report = verified()
         found = complaints(report, known)
     _print_report(report, found, baseline, as_json)
     if junit is not None:

@@ -284,7 +284,7 @@ def test_a_subtle_fault_has_one_true_cause(kind: str, dtype: str) -> None:
     assert cause in verdict.sentence
     assert not report.right
     if kind not in UNSTEADY:
-        assert (verdict.wrong, verdict.explanation.models) == (0, ())
+        assert (verdict.wrong, verdict.explanation.deviations) == (0, ())
         assert verdict.sentence == f"every pattern is right, but {fault.cause}"
 
 
@@ -300,7 +300,9 @@ def test_a_wrong_pattern_and_a_wrong_tail_are_told_apart() -> None:
 
     (verdict,) = verify(kernel, dtypes=["float32"], roundings=["ties_to_away"]).verdicts
     assert verdict.wrong == 15_904
-    assert [model.name for model in verdict.explanation.models] == ["trunc(x + copysign(0.5, x))"]
+    assert [model.name for model in verdict.explanation.deviations] == [
+        "trunc(x + copysign(0.5, x))"
+    ]
     (fault,) = verdict.calls
     assert fault.cause.startswith("the last 3 of 19 elements are not rounded")
     assert fault.example is not None

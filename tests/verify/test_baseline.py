@@ -158,7 +158,7 @@ def test_the_report_as_data_survives_json() -> None:
     data = json.loads(json.dumps(three().as_data()))
     assert data["right"] is False
     (verdict,) = data["verdicts"]
-    assert (verdict["tried"], verdict["wrong"], verdict["models"]) == (65536, 3, [])
+    assert (verdict["tried"], verdict["wrong"], verdict["deviations"]) == (65536, 3, [])
     assert verdict["explained"] is False
     assert verdict["classes"]["exact_tie"]["first"][0] == {
         "x": {"value": "2.5", "bits": "0x4100"},

@@ -75,7 +75,7 @@ def named(kernel: Any, format: str, scale: str, source: str = "float32") -> set[
     )
     assert not report.right
     return {
-        " + ".join(model.name for model in verdict.explanation.models)
+        " + ".join(model.name for model in verdict.explanation.deviations)
         for verdict in report.verdicts
         if verdict.wrong
         if verdict.explanation.complete or pytest.fail(str(verdict))
@@ -236,7 +236,7 @@ def test_wrong_decoders_are_named(deviation: Any) -> None:
         model.name
         for verdict in report.verdicts
         if verdict.wrong
-        for model in verdict.explanation.models
+        for model in verdict.explanation.deviations
     }
     assert found == {deviation.name}, str(report)
 

@@ -15,12 +15,12 @@ from support.cases.array_cases import LAYOUTS, bits, expected_bits, patterns
 from support.cases.descriptors import WORDS
 from support.cases.wrong_kernels import PLANTED, PLANTED_IDS, Array, int_of_sum, right, trunc_of_sum
 from tensor_round.contract.dtypes import BY_NAME
-from tensor_round_verify import MODELS, ROUNDINGS, rounded, samples
+from tensor_round_verify import DEVIATIONS, ROUNDINGS, rounded, samples
 from tensor_round_verify.comparison import by_instructions
 
-RULES = {model.name: model.rounds for model in MODELS}
+RULES = {deviation.name: deviation.rounds for deviation in DEVIATIONS}
 AWAY = WORDS["ties_to_away"]
-FORMULAS = {model.name for model in MODELS if model.aspect == "formula"}
+FORMULAS = {deviation.name for deviation in DEVIATIONS if deviation.aspect == "formula"}
 
 
 @pytest.mark.parametrize("rounding", ROUNDINGS)
@@ -46,10 +46,10 @@ def test_a_planted_fault_is_named(
     directions = [RULES[name] for name in names if RULES[name]]
     formulas = FORMULAS & set(names) and not directions
     assert found.rounding == (directions[0] if directions else None if formulas else asked)
-    assert list(found.models) == [name for name in names if not RULES[name]]
-    assert (found.different, found.exact) == (0, bool(directions and not found.models))
+    assert list(found.deviations) == [name for name in names if not RULES[name]]
+    assert (found.different, found.exact) == (0, bool(directions and not found.deviations))
     assert found.sentence.startswith("array b is array a rounded ")
-    assert all(name in found.sentence for name in found.models)
+    assert all(name in found.sentence for name in found.deviations)
 
 
 @pytest.mark.parametrize("dtype", [name for name in BY_NAME if "int" in name])
@@ -95,7 +95,7 @@ def test_ties_to_away_but_for_three_of_a_million() -> None:
         "shape": [1000, 1000],
         "elements": 1_000_000,
         "rounding": "ties_to_away",
-        "models": [],
+        "deviations": [],
         "also": [],
         "operators": list(AWAY),
         "different": 3,
@@ -125,8 +125,8 @@ def test_a_bit_of_a_nan_counts() -> None:
     )
 
 
-def test_a_model_is_named_for_much_alone() -> None:
-    """A clipped result is no misbehaviour that has a name, though some models fit a few more."""
+def test_a_deviation_is_named_for_much_alone() -> None:
+    """A clipped result is no deviation that has a name, though some fit a few more."""
     a = (np.random.default_rng(0).standard_normal(100_000) * 3).astype(np.float32)
     found = tr.compare(a, np.clip(np.rint(a), -4, 4))
     assert (found.rule, found.explained) == ("ties_to_even", True)
@@ -141,7 +141,7 @@ def test_halves_through_a_sum_are_no_ceil(kernel: Callable[[Array], Array]) -> N
     a = (np.random.default_rng(3).integers(-400, 400, 20_000) / 2).astype(np.float32)
     found = tr.compare(a, kernel(a))
     assert (found.rounding, found.different, found.operators) == (None, 0, ())
-    assert found.models[0] == "trunc(x + 0.5)"
+    assert found.deviations[0] == "trunc(x + 0.5)"
     assert found.sentence.startswith("array b is array a rounded by trunc(x + 0.5)")
 
 

@@ -213,7 +213,7 @@ PLANTED: dict[str, tuple[Any, str, Any, str]] = {
 def names(report: conformance.Report) -> set[tuple[str, ...]]:
     """What explains each verdict; all faults are explained."""
     assert all(verdict.explanation.complete for verdict in report.verdicts), str(report)
-    return {tuple(model.name for model in v.explanation.models) for v in report.verdicts}
+    return {tuple(model.name for model in v.explanation.deviations) for v in report.verdicts}
 
 
 def cast_by(runtime: Any, source: Any, target: Any, rounding: Any = EVEN) -> conformance.Report:
@@ -266,7 +266,7 @@ def test_unexplained_verdict_says_so() -> None:
 
     (verdict,) = cast_by(kernel, "float32", "float16").verdicts
     assert verdict.wrong == 1
-    assert "no named model explains it" in str(verdict)
+    assert "no named deviation explains it" in str(verdict)
     assert str(verdict.classes[0].first[0]) == (
         "x 3.5 (0x40600000): got 1.0 (0x3c00), want 3.5 (0x4300)"
     )

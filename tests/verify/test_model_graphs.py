@@ -109,7 +109,11 @@ def test_a_report_is_json(model: Path) -> None:
     assert (data["model"], data["right"], data["lacking"]) == (str(model), False, [])
     away, even = data["verdicts"]
     assert (away["node"], away["right"], away["wrong"], away["tried"]) == ("away", False, 3, 6)
-    assert (away["shape"], away["in_model"], away["models"]) == ([2, 3], False, ["half to even"])
+    assert (away["shape"], away["in_model"], away["deviations"]) == (
+        [2, 3],
+        False,
+        ["half to even"],
+    )
     assert away["first"][0] == {
         "index": [0, 0],
         "x": {"value": "-2.5", "bits": "0xc0200000"},
@@ -233,7 +237,7 @@ def examples(verdict: Verdict) -> list[str]:
 
 
 def test_a_large_tensor_is_explained_over_all_of_its_elements() -> None:
-    """A fault far behind the elements on which models are tried first rules a model out."""
+    """A fault far behind the elements on which deviations are tried first rules one out."""
     x = np.random.default_rng(754).normal(0, 9, 200_000).astype(np.float32)
     x[[17, 150_000]] = 2.5, 1025.5
     got = np.rint(x)
@@ -244,7 +248,7 @@ def test_a_large_tensor_is_explained_over_all_of_its_elements() -> None:
     got[199_999] += 1
     verdict = judged(Rounding("ties_to_even"), got, x.reshape(400, 500))
     assert (verdict.wrong, verdict.tried) == (2, 200_000)
-    assert str(verdict.explanation) == "no named model explains it"
+    assert str(verdict.explanation) == "no named deviation explains it"
 
 
 def test_a_tensor_without_elements_and_one_without_dimensions() -> None:

@@ -54,7 +54,7 @@ def test_nans_with_other_bits_are_told_and_no_fault_unless_asked_for() -> None:
         "tried": 2046,
         "different": 1022,
         "quiet": True,
-        "models": ["NaN quieted"],
+        "deviations": ["NaN quieted"],
     }
 
     def signalling(x: Any) -> Any:
@@ -303,7 +303,7 @@ def test_javascripts_math_round(tmp_path: Path) -> None:
         "for (let at = 0; at < y.length; ) at += writeSync(1, y, at);\n"
     )
     (verdict,) = verify(f"cmd:node {tmp_path}/kernel.mjs", dtypes=["float64"], nans="any").verdicts
-    assert [model.name for model in verdict.explanation.models] == ["half toward +infinity"]
+    assert [model.name for model in verdict.explanation.deviations] == ["half toward +infinity"]
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import numpy as np
 
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round_verify.conversions.conversion import Cast, How, Quantization
-from tensor_round_verify.conversions.deviation import Deviation, deviated
-from tensor_round_verify.conversions.deviations import combinations
+from tensor_round_verify.conversions.deviation import ConversionDeviation, deviated
+from tensor_round_verify.conversions.deviations import singles
 from tensor_round_verify.conversions.patterns import Operands, cast_operands, trials
 from tensor_round_verify.conversions.reference import as_bits
 from tensor_round_verify.reference import FLOATS, Bits, Flags, differs
@@ -57,9 +57,9 @@ class ConversionScore:
     """
 
     of: Conversion
-    rules: tuple[Deviation, ...]
-    passed: tuple[Deviation, ...]
-    unseen: tuple[Deviation, ...]
+    rules: tuple[ConversionDeviation, ...]
+    passed: tuple[ConversionDeviation, ...]
+    unseen: tuple[ConversionDeviation, ...]
     closing: Operands
 
 
@@ -76,7 +76,7 @@ def score(of: Conversion) -> ConversionScore:
     how, every = of.how, hard(of.how)
     given = of.operands() or every
     want, right = how.results(every), how.results(given)
-    single = [some[0] for some in combinations(how) if len(some) == 1]
+    single = [one for (one,) in singles(how)]
     results = [(one, deviated(how, [one]).results(every)) for one in single]
     wrong = [(one, got) for one, got in results if differs(got, want, how.target).any()]
     passed = [

@@ -17,7 +17,7 @@ HEAD = """\
 # Published test suites
 
 Published suites let many wrong kernels pass: "12 of 24" means that 12 of 24 wrong rules pass. Each
-[model of misbehaviour](explanation.md#models-of-misbehaviour) that gives a wrong number runs on the
+[deviation](explanation.md#deviations-of-rounding) that gives a wrong number runs on the
 suite's operands, and the suite's own comparison judges it. With "no case", all rules pass; empty
 cells are unspecified types.
 

@@ -9,8 +9,8 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
+from tensor_round_verify.deviations import DEVIATIONS, RoundingDeviation
 from tensor_round_verify.faulty_kernels import exact
-from tensor_round_verify.models import MODELS, Model
 from tensor_round_verify.reference import Bits, Flags, rounded
 
 from .published import Numbers, Suite, hard, numbers
@@ -27,9 +27,9 @@ class Score:
 
     suite: Suite
     dtype: str
-    rules: tuple[Model, ...]
-    passed: tuple[Model, ...]
-    unseen: tuple[Model, ...]
+    rules: tuple[RoundingDeviation, ...]
+    passed: tuple[RoundingDeviation, ...]
+    unseen: tuple[RoundingDeviation, ...]
     closing: Bits
 
     @property
@@ -70,7 +70,7 @@ class Answers:
 
     bits: Bits
     want: Bits
-    got: dict[Model, Bits]
+    got: dict[RoundingDeviation, Bits]
 
 
 @cache
@@ -81,11 +81,11 @@ def answers_of(dtype: str, rounding: str) -> Answers:
     bits = bits[_simplest_first(numbers(bits, dtype))]
     want = rounded(bits, dtype, rounding)
     found = {
-        model: model.around(exact)(bits, dtype, rounding)
-        for model in MODELS
-        if model.aspect != "nans" and model.fits(dtype, rounding)
+        rule: rule.around(exact)(bits, dtype, rounding)
+        for rule in DEVIATIONS
+        if rule.aspect != "nans" and rule.fits(dtype, rounding)
     }
-    wrong = {model: got for model, got in found.items() if not np.array_equal(got, want)}
+    wrong = {rule: got for rule, got in found.items() if not np.array_equal(got, want)}
     return Answers(bits, want, wrong)
 
 

@@ -20,20 +20,21 @@ from tensor_round.contract.errors import CannotVerify
 from .baseline import Baseline, complaints
 from .checks.verification import verify
 from .comparison import Comparison, compare
+from .deviation import Deviation
+from .deviations import DEVIATIONS, RoundingDeviation
 from .explain import Explanation
 from .graphs.graph import NodeLacking
 from .graphs.report import ModelReport, NodeVerdict
 from .graphs.verification import verify_model
-from .models import MODELS, Model
 from .patterns import blocks, edges, random_patterns, samples
 from .reference import FLOATS, INTEGER_WIDTHS, ROUNDINGS, WIDTHS, all_patterns, is_nan, rounded
 from .report import ClassCount, Complaints, Example, Lacking, Report, Verdict, junit_xml
 from .runtimes import RUNTIMES, NotTaken
 
 __all__ = [
+    "DEVIATIONS",
     "FLOATS",
     "INTEGER_WIDTHS",
-    "MODELS",
     "ROUNDINGS",
     "RUNTIMES",
     "WIDTHS",
@@ -42,16 +43,17 @@ __all__ = [
     "ClassCount",
     "Comparison",
     "Complaints",
+    "Deviation",
     "Example",
     "Explanation",
     "Lacking",
-    "Model",
     "ModelReport",
     "NodeLacking",
     "NodeVerdict",
     "NotTaken",
     "PatternClass",
     "Report",
+    "RoundingDeviation",
     "Verdict",
     "all_patterns",
     "blocks",

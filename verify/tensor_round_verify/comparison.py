@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any, overload
 
@@ -20,21 +20,14 @@ from tensor_round.contract.operators.dialects.ieee754 import IEEE754Round
 from tensor_round.contract.operators.registry import operators_on
 from tensor_round.contract.progress import ProgressCallback, counted
 
-from .explain import Models, fitting, kernel_of, nan_models, words, zeros_of
+from .deviation import words
+from .deviations import Combination, combinations, kernel_of, nan_combinations
+from .explain import BLOCK, Rule, Search
 from .faulty_kernels import Kernel, Values
-from .models import FORMULAS, PATHS
 from .reference import INTEGER_WIDTHS, ROUNDINGS, WIDTHS, Bits, all_patterns, is_nan, rounded
-
-#: Elements compared at once: with all temporaries they stay in a core's cache.
-BLOCK = 1 << 15
 
 #: Further rules that the sentence names: there are four other directions.
 NAMED = 4
-
-#: A rule stays in the search with at most twice the best rule's wrong results plus this many.
-SLACK = 64
-#: After MANY elements only the LIKELIEST best rules with several models stay in the search.
-MANY, LIKELIEST = 1 << 18, 16
 
 #: A rule is named as the one that made b if at most one element in so many is against it.
 ONE_IN = 4
@@ -46,10 +39,10 @@ Progress = bool | ProgressCallback
 class Comparison:
     """The rule that rounds ``a`` to ``b``, exactly or with the fewest differences.
 
-    ``rounding`` is the nearest direction, None for a formula without one. ``models`` are the models
-    of misbehaviour in the rule, ``also`` equally simple rules with as many differences,
-    ``operators`` the dialects' operators with this direction, as text. ``different`` counts the
-    elements of ``b`` that differ from the rule's results, ``classes`` lists them by class.
+    ``rounding`` is the nearest direction, None for a formula without one. ``deviations`` are those
+    in the rule, ``also`` equally simple rules with as many differences, ``operators`` the dialects'
+    operators with this direction, as text. ``different`` counts the elements of ``b`` that differ
+    from the rule's results, ``classes`` lists them by class.
     ``names`` are the names of ``a`` and ``b`` in the sentence.
     """
 
@@ -57,7 +50,7 @@ class Comparison:
     shape: tuple[int, ...]
     elements: int
     rounding: str | None
-    models: tuple[str, ...]
+    deviations: tuple[str, ...]
     also: tuple[str, ...]
     operators: tuple[str, ...]
     different: int
@@ -71,7 +64,7 @@ class Comparison:
     @property
     def exact(self) -> bool:
         """Whether an operator gives exactly ``b`` for ``a``."""
-        return not (self.different or self.models)
+        return not (self.different or self.deviations)
 
     @property
     def explained(self) -> bool:
@@ -80,8 +73,8 @@ class Comparison:
 
     @property
     def rule(self) -> str:
-        """The rule as text: a direction or a formula, and models."""
-        return words([*([self.rounding] if self.rounding else []), *self.models])
+        """The rule as text: a direction or a formula, and deviations."""
+        return words([*([self.rounding] if self.rounding else []), *self.deviations])
 
     @property
     def sentence(self) -> str:
@@ -95,7 +88,7 @@ class Comparison:
         a, b = self.names
         how = f"by {self.rule}"
         if self.rounding:
-            how = self.rounding + (f", with {words(self.models)}" if self.models else "")
+            how = self.rounding + (f", with {words(self.deviations)}" if self.deviations else "")
         told = f"{b} is {a} rounded {how}"
         if self.different:
             told += f", but for {count}{which(self.classes)}"
@@ -138,7 +131,7 @@ def compare(a: Any, b: None = None, *, progress: Progress = False) -> Difference
 @overload
 def compare(a: Any, b: object, *, progress: Progress = False) -> Comparison: ...
 def compare(a: Any, b: object = None, *, progress: Progress = False) -> Differences | Comparison:
-    """The operator or model of misbehaviour that turns ``a`` into ``b``.
+    """The operator or deviation that turns ``a`` into ``b``.
 
     With ``a`` alone: the differences of the rounding directions and dialects' operators on it.
 
@@ -177,25 +170,28 @@ class _Pair:
 
     def comparison(self) -> Comparison:
         """The nearest rule, and the elements that differ from its results."""
-        right_rules = [_Rule(rounding, (), by_instructions) for rounding in ROUNDINGS]
-        race = self._raced(right_rules, _nan_rules(self._dtype)[:1])
-        if race.best()[0].wrong or race.best_of_nans().wrong:
-            race = self._raced(list(_all_rules(self._dtype)), _nan_rules(self._dtype))
-        rules, nans = race.best(), race.best_of_nans()
-        models = (*rules[0].models, *nans.models)
+        right = [_rule((), by_instructions, self._dtype, rounding) for rounding in ROUNDINGS]
+        kept = _rule((), _kept, self._dtype, None, of_nans=True)
+        found = self._searched([*right, kept])
+        if any(found.best(of_nans=each)[0].wrong for each in (False, True)):
+            found = self._searched(_every_rule(self._dtype))
+        rules, nans = found.best(), found.best(of_nans=True)[0]
+        deviations = (*rules[0].deviations, *nans.deviations)
         shape = self._arrays[0].shape
         operators = operators_on(self._dtype, shape)
         wrong = rules[0].wrong + nans.wrong
-        right = [] if models else [r.rounding for r in rules[: 1 if wrong else None] if r.rounding]
+        exact = (
+            [] if deviations else [r.rounding for r in rules[: 1 if wrong else None] if r.rounding]
+        )
         tally = self._left_over(rules[0], nans) if wrong else Tally()
         return Comparison(
             self._dtype,
             shape,
             self._arrays[0].size,
             rules[0].rounding,
-            tuple(model.name for model in models),
+            tuple(map(str, deviations)),
             tuple(rule.name for rule in rules[1:]),
-            tuple(word for rounding in right for word in operators[rounding]),
+            tuple(word for rounding in exact for word in operators[rounding]),
             tally.counts.total(),
             {
                 kind.label: class_difference(
@@ -211,18 +207,18 @@ class _Pair:
             },
         )
 
-    def _raced(self, rules: list[_Rule], nans: list[_Rule]) -> _Race:
-        race = _Race(self._dtype, rules, nans)
+    def _searched(self, rules: Iterable[Rule]) -> Search:
+        found = Search(rules, np.not_equal, exact=False)
         for bits, got in _blocks(self._progress, "comparing", *self._arrays):
-            race.add(bits, got)
-        return race
+            found.add(bits.__getitem__, got, is_nan(self._dtype, bits))
+        return found
 
-    def _left_over(self, rule: _Rule, nans: _Rule) -> Tally:
+    def _left_over(self, rule: Rule, nans: Rule) -> Tally:
         """The elements that differ from the rules' results."""
         tally, seen = Tally(), 0
         for bits, got in _blocks(self._progress, "counting", *self._arrays):
             nan = is_nan(self._dtype, bits)
-            want = np.where(nan, nans.apply(bits, self._dtype), rule.apply(bits, self._dtype))
+            want = np.where(nan, nans.apply(bits), rule.apply(bits))
             wrong = np.flatnonzero(want != got)
             x, want = bits[wrong], want[wrong]
             codes = classify(x, self._dtype, want)
@@ -241,98 +237,31 @@ def _blocks(
             done(blocks[0].nbytes)
 
 
-@dataclass(slots=True)
-class _Rule:
-    """A direction (None for a formula without one), and models of misbehaviour.
-
-    ``wrong`` counts the elements for which it gives another result.
-    """
-
-    rounding: str | None
-    models: Models
-    kernel: Kernel = field(repr=False)
-    wrong: int = 0
-
-    @property
-    def name(self) -> str:
-        """Direction and models as text."""
-        return words([*([self.rounding] if self.rounding else []), *map(str, self.models)])
-
-    def apply(self, bits: Bits, dtype: str) -> Bits:
-        """Round patterns by the rule."""
-        return self.kernel(bits, dtype, self.rounding or ROUNDINGS[0])
+def _rule(
+    deviations: Combination,
+    kernel: Kernel,
+    dtype: str,
+    rounding: str | None,
+    *,
+    of_nans: bool = False,
+) -> Rule:
+    wrong, asked = kernel_of(deviations, kernel), rounding or ROUNDINGS[0]
+    return Rule(deviations, lambda bits: wrong(bits, dtype, asked), of_nans, rounding)
 
 
-def _all_rules(dtype: str) -> Iterator[_Rule]:
-    """Every combination of a direction or formula, a change of zeros, and a path."""
-    for path in fitting(PATHS, dtype, ""):
-        inside = path[0].computes_in or dtype if path else dtype
-        for zeros in zeros_of(path, inside, ""):
-            around = (*zeros, *path)
-            for rounding in ROUNDINGS:
-                yield _Rule(rounding, around, kernel_of(around, by_instructions))
-            for formula in FORMULAS:
-                if formula.rounds is None and formula.fits(inside, ""):
-                    models = (formula, *around)
-                    yield _Rule(None, models, kernel_of(models, by_instructions))
+def _every_rule(dtype: str) -> Iterator[Rule]:
+    """Every combination of deviations in every direction; a formula has none."""
+    for some in combinations(dtype, ""):
+        if not any(one.rounds for one in some):  # that is another direction
+            is_formula = any(one.aspect == "formula" for one in some)
+            for rounding in (None,) if is_formula else ROUNDINGS:
+                yield _rule(some, by_instructions, dtype, rounding)
+    for some in nan_combinations(dtype, ""):
+        yield _rule(some, _kept, dtype, None, of_nans=True)
 
 
-def _nan_rules(dtype: str) -> list[_Rule]:
-    """The rules for NaNs: kept, or changed by models."""
-    return [
-        _Rule(None, models, kernel_of(models, _kept)) for models in ((), *nan_models(dtype, ""))
-    ]
-
-
-class _Race:
-    """Tries rules on pairs of elements from two arrays, which are added block by block."""
-
-    def __init__(self, dtype: str, rules: list[_Rule], nans: list[_Rule]) -> None:
-        self._dtype = dtype
-        self._rules = rules
-        self._nans = nans
-        self._seen = 0
-
-    def add(self, bits: Bits, got: Bits) -> None:
-        """Count the next elements, and drop rules that are far from the best."""
-        nan = is_nan(self._dtype, bits)
-        if nan.any():
-            for rule in self._nans:
-                rule.wrong += _wrong(rule, bits[nan], got[nan], self._dtype)
-            bits, got = bits[~nan], got[~nan]
-        for rule in self._rules:
-            rule.wrong += _wrong(rule, bits, got, self._dtype)
-        self._seen += bits.size
-        self._rules.sort(key=_merit)
-        most = 2 * min(rule.wrong for rule in self._rules) + SLACK
-        half = self._seen // 2
-        kept = [r for r in self._rules if r.wrong <= most and (r.wrong <= half or not r.models)]
-        if self._seen >= MANY:
-            simple = [rule for rule in kept if len(rule.models) <= 1]
-            kept = simple + [rule for rule in kept if len(rule.models) > 1][:LIKELIEST]
-        self._rules = kept
-
-    def best(self) -> list[_Rule]:
-        """The simplest of the nearest rules; several if they have the same results."""
-        first = min(self._rules, key=_merit)
-        return [rule for rule in self._rules if _merit(rule) == _merit(first)]
-
-    def best_of_nans(self) -> _Rule:
-        """The simplest of the nearest rules for NaNs."""
-        return min(self._nans, key=_merit)
-
-
-def _kept(bits: Bits, _: str, __: str) -> Bits:
+def _kept(bits: Bits, dtype: str, rounding: str) -> Bits:
     return bits
-
-
-def _merit(rule: _Rule) -> tuple[int, int]:
-    """The sort key, least for the best rule: each further model must halve the wrong results."""
-    return rule.wrong << len(rule.models), len(rule.models)
-
-
-def _wrong(rule: _Rule, bits: Bits, got: Bits, dtype: str) -> int:
-    return int(np.count_nonzero(rule.apply(bits, dtype) != got))
 
 
 def by_instructions(bits: Bits, dtype: str, rounding: str) -> Bits:

@@ -1,42 +1,43 @@
-"""Explanation of a runtime's results by models of misbehaviour.
+"""The search for the deviations that explain results, for every operator and for two arrays.
 
-Models explain a runtime if they predict every result, also the right ones. Numbers and NaNs
-are explained separately, since hardware treats them separately.
+A rule applies deviations to what is right. It explains results if it predicts every one, also the
+right ones. Numbers and NaNs have separate rules, since hardware treats them separately.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from .faulty_kernels import Kernel, exact
-from .models import FORMULAS, INTEGERS, NANS, PATHS, PAYLOAD_CUT, QUIETED, SIGN_LOST, ZEROS, Model
-from .reference import Bits, Flags, is_nan
+from .deviation import Deviation, words
+from .reference import Bits, Flags
 
-Models = tuple[Model, ...]
+Places = npt.NDArray[np.intp]
+#: Operands of some places of those that are searched.
+OperandsAt = Callable[[Places | slice], Any]
+#: Which results differ from others.
+Differs = Callable[[Bits, Bits], Flags]
 
-
-class Named(Protocol):
-    """A model, or a deviation of a conversion."""
-
-    @property
-    def name(self) -> str:
-        """Its name in reports."""
-
-
-#: Patterns on which models are tried first.
+#: Operands on which rules are tried first.
 FEW = 1 << 10
+#: Operands to which a rule is applied at once: with all temporaries they stay in a core's cache.
+BLOCK = 1 << 15
+#: In an inexact search a rule stays with at most twice the best rule's wrong results plus SLACK.
+SLACK = 64
+#: After MANY elements only the LIKELIEST best rules with several deviations stay in it.
+MANY, LIKELIEST = 1 << 18, 16
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The models that explain numbers and NaNs: empty if all are right, None if no model fits."""
+    """The deviations that explain numbers and NaNs: empty if all are right, None if none fit."""
 
-    numbers: tuple[Named, ...] | None
-    nans: tuple[Named, ...] | None
+    numbers: tuple[Deviation, ...] | None
+    nans: tuple[Deviation, ...] | None
 
     @property
     def complete(self) -> bool:
@@ -44,143 +45,136 @@ class Explanation:
         return self.numbers is not None and self.nans is not None
 
     @property
-    def models(self) -> tuple[Named, ...]:
-        """All models of the explanation: of numbers, then of NaNs."""
+    def deviations(self) -> tuple[Deviation, ...]:
+        """All deviations of the explanation: of numbers, then of NaNs."""
         return (*(self.numbers or ()), *(self.nans or ()))
 
     def __str__(self) -> str:
-        found = words([model.name for model in self.models])
+        found = words(self.deviations)
         if self.complete:
             return f"this is {found}" if found else "nothing is wrong"
         if not found:
-            return "no named model explains it"
+            return "no named deviation explains it"
         explained, left = ("NaNs", "numbers") if self.numbers is None else ("numbers", "NaNs")
-        return f"for {explained} this is {found}; no named model explains the {left}"
+        return f"for {explained} this is {found}; no named deviation explains the {left}"
 
 
-@dataclass(frozen=True, slots=True)
-class Hypotheses:
-    """The explanations not ruled out yet, the simplest first; None while nothing is wrong."""
+@dataclass(slots=True, eq=False)
+class Rule:
+    """What may have made results: right but for ``deviations``, of which each is a cost.
 
-    dtype: str
-    rounding: str
-    numbers: tuple[Models, ...] | None
-    nans: tuple[Models, ...] | None
+    ``apply`` computes its results for operands. It concerns numbers, or NaNs ``of_nans``. ``wrong``
+    counts the results that it does not predict. ``rounding`` is the direction, if a search is for
+    that too.
+    """
 
-    @classmethod
-    def of(cls, bits: Bits, got: Bits, want: Bits, dtype: str, rounding: str) -> Hypotheses:
-        """The explanations of ``got``, the results for the hardest patterns of the dtype.
+    deviations: tuple[Deviation, ...]
+    apply: Callable[[Any], Bits]
+    of_nans: bool = False
+    rounding: str | None = None
+    wrong: int = 0
 
-        Every model predicts a fault among these patterns. So if there is none, no model explains
-        a fault in later patterns.
-        """
-        nan = is_nan(dtype, bits)
-        wrong = got != want
-        start = cls(
-            dtype,
-            rounding,
-            tuple(_numbers(dtype, rounding)) if (wrong & ~nan).any() else None,
-            tuple(nan_models(dtype, rounding)) if (wrong & nan).any() else None,
-        )
-        # A few faults, or a few of all patterns, rule out most explanations.
-        for some in (
-            np.flatnonzero(wrong & ~nan),
-            np.flatnonzero(wrong & nan),
-            np.arange(nan.size),
-        ):
-            few = some[:: max(1, some.size // FEW)]
-            start = start.surviving(bits[few], got[few], want[few])
-        return start.surviving(bits, got, want)
+    @property
+    def name(self) -> str:
+        """Direction and deviations as text."""
+        return words([*([self.rounding] if self.rounding else []), *self.deviations])
 
-    def surviving(self, bits: Bits, got: Bits, want: Bits) -> Hypotheses:
-        """The explanations that also predict these results."""
-        nan = is_nan(self.dtype, bits)
-        return replace(
-            self,
-            numbers=self._surviving(self.numbers, bits, got, want, ~nan),
-            nans=self._surviving(self.nans, bits, got, want, nan),
-        )
+    @property
+    def merit(self) -> tuple[int, int]:
+        """The sort key, least for the best: each further deviation must halve the wrong results."""
+        return self.wrong << len(self.deviations), len(self.deviations)
 
-    def both(self, other: Hypotheses) -> Hypotheses:
-        """The explanations that neither of the two has ruled out."""
-        numbers, nans = _common(self.numbers, other.numbers), _common(self.nans, other.nans)
-        return replace(self, numbers=numbers, nans=nans)
+
+class Search:
+    """Tries rules on operands and results, which are added part by part.
+
+    An exact search drops a rule at its first wrong result; its parts may be added by several
+    threads. If a rule without deviations explains the first part, no other is tried: that part must
+    have an operand for each fault. An inexact search counts, and drops what is far from the best.
+    """
+
+    def __init__(self, rules: Iterable[Rule], differs: Differs, *, exact: bool = True) -> None:
+        self._rules = list(rules)
+        self._differs = differs
+        self._exact = exact
+        self._seen = 0
+
+    def add(self, at: OperandsAt, got: Bits, nan: Flags) -> None:
+        """Try the rules that are left on these operands, of which some are NaNs."""
+        for of_nans, concerned in ((False, ~nan), (True, nan)):
+            places = np.flatnonzero(concerned)
+            rules = [
+                rule for rule in self._rules if rule.of_nans == of_nans and not self._out(rule)
+            ]
+            if not places.size or not rules:
+                continue
+            if self._exact:
+                self._refute(rules, at, got, places)
+                continue
+            where = slice(None) if places.size == got.size else places
+            operands, results = at(where), got[where]
+            for rule in rules:
+                rule.wrong += int(np.count_nonzero(self._differs(rule.apply(operands), results)))
+            if not of_nans:
+                self._seen += places.size
+                self._drop()
+
+    def best(self, *, of_nans: bool = False) -> list[Rule]:
+        """The simplest of the nearest rules; several if they have the same results."""
+        rules = [rule for rule in self._rules if rule.of_nans == of_nans and not self._out(rule)]
+        least = min((rule.merit for rule in rules), default=None)
+        return [rule for rule in rules if rule.merit == least]
 
     def explanation(self) -> Explanation:
-        """The simplest explanation that is not ruled out."""
-        return Explanation(_simplest(self.numbers), _simplest(self.nans))
-
-    def _surviving(
-        self,
-        candidates: tuple[Models, ...] | None,
-        bits: Bits,
-        got: Bits,
-        want: Bits,
-        where: Flags,
-    ) -> tuple[Models, ...] | None:
-        if candidates is None:
-            # No fault so far: no model has predicted one that is found now.
-            return () if ((got != want) & where).any() else None
-        if not candidates or not where.any():
-            return candidates
-        bits, got = bits[where], got[where]
-        return tuple(
-            models
-            for models in candidates
-            if np.array_equal(kernel_of(models)(bits, self.dtype, self.rounding), got)
+        """The simplest explanation that is left."""
+        numbers, nans = (
+            next((rule.deviations for rule in self.best(of_nans=each)), None)
+            for each in (False, True)
         )
+        return Explanation(numbers, nans)
+
+    def _out(self, rule: Rule) -> bool:
+        return self._exact and rule.wrong > 0
+
+    def _refute(self, rules: list[Rule], at: OperandsAt, got: Bits, places: Places) -> None:
+        """Mark the rules that do not predict each of these results."""
+        right = next((rule for rule in rules if not rule.deviations), None)
+        tried = [places]
+        if right is not None:
+            wrong = np.concatenate(
+                [some[self._wrong(right, at, got, some)] for some in _blocks(places)]
+            )
+            right.wrong += wrong.size
+            rules = [rule for rule in rules if rule is not right]
+            if not wrong.size:
+                for rule in rules:
+                    rule.wrong += 1
+                return
+            # A few faults, or a few of all operands, rule out most.
+            tried = [few[:: max(1, few.size // FEW)] for few in (wrong, places)] + tried
+        for rule in rules:
+            rule.wrong += any(
+                self._wrong(rule, at, got, some).any() for part in tried for some in _blocks(part)
+            )
+
+    def _wrong(self, rule: Rule, at: OperandsAt, got: Bits, places: Places) -> Flags:
+        return self._differs(rule.apply(at(places)), got[places])
+
+    def _drop(self) -> None:
+        """Drop the rules of numbers that are far from the best."""
+        rules = sorted((r for r in self._rules if not r.of_nans), key=lambda rule: rule.merit)
+        most = 2 * min(rule.wrong for rule in rules) + SLACK
+        half = self._seen // 2
+        kept = [
+            rule
+            for rule in rules
+            if rule.wrong <= most and (rule.wrong <= half or not rule.deviations)
+        ]
+        if self._seen >= MANY:
+            simple = [rule for rule in kept if len(rule.deviations) <= 1]
+            kept = simple + [rule for rule in kept if len(rule.deviations) > 1][:LIKELIEST]
+        self._rules = kept + [rule for rule in self._rules if rule.of_nans]
 
 
-def kernel_of(models: Iterable[Model], kernel: Kernel = exact) -> Kernel:
-    """A right kernel with the faults of these models, the first innermost."""
-    for model in models:
-        kernel = model.around(kernel)
-    return kernel
-
-
-def words(names: Sequence[str]) -> str:
-    """A list in English: a, b and c; empty without names."""
-    *some, last = names or [""]
-    return f"{', '.join(some)} and {last}" if some else last
-
-
-def _numbers(dtype: str, rounding: str) -> Iterator[Models]:
-    """Every sensible combination of a formula, a change of zeros, and a path."""
-    for path in fitting(PATHS, dtype, rounding):
-        inside = path[0].computes_in or dtype if path else dtype
-        for formula in fitting(FORMULAS, inside, rounding):
-            for zeros in zeros_of(path, inside, rounding):
-                if models := (*formula, *zeros, *path):
-                    yield models
-
-
-def zeros_of(path: Models, dtype: str, rounding: str) -> list[Models]:
-    """The changes of zeros that fit; integers are tried without another detour alone."""
-    return fitting(ZEROS if path else (*ZEROS, *INTEGERS), dtype, rounding)
-
-
-def fitting(models: Models, dtype: str, rounding: str) -> list[Models]:
-    """The empty combination, and each single model that fits."""
-    return [(), *((model,) for model in models if model.fits(dtype, rounding))]
-
-
-def nan_models(dtype: str, rounding: str) -> Iterator[Models]:
-    """Every sensible combination of changes of NaNs."""
-    yield from ((model,) for model in NANS if model.fits(dtype, rounding))
-    for model in (QUIETED, PAYLOAD_CUT):
-        if model.fits(dtype, rounding):
-            yield (model, SIGN_LOST)
-
-
-def _common(
-    some: tuple[Models, ...] | None, others: tuple[Models, ...] | None
-) -> tuple[Models, ...] | None:
-    if some is None or others is None:
-        return some if others is None else others
-    return tuple(models for models in some if models in others)
-
-
-def _simplest(candidates: tuple[Models, ...] | None) -> Models | None:
-    if candidates is None:
-        return ()
-    return min(candidates, key=len, default=None)
+def _blocks(places: Places) -> Iterable[Places]:
+    return (places[start : start + BLOCK] for start in range(0, places.size, BLOCK))

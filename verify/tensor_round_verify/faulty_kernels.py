@@ -1,4 +1,4 @@
-"""The changes of the models of misbehaviour, which turn a right kernel into a wrong one.
+"""The changes of the deviations of rounding, which turn a right kernel into a wrong one.
 
 A change computes the results of the faulty kernel from the right kernel. Changes of numbers keep
 every NaN, and changes of NaNs keep every number.

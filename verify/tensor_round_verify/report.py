@@ -82,12 +82,11 @@ def _values(bits: Bits, dtype: str) -> npt.NDArray[np.float64]:
     return bits.view(BY_NAME[dtype].numpy).astype(np.float64)
 
 
-def _value(dtype: str, bits: int) -> Value:
+def _value(dtype: str, bits: int, *, of_scale: bool = False) -> Value:
     """The value of a pattern of a dtype, of an element of a block format, or of its scale."""
     if dtype in FORMATS:
-        return FORMATS[dtype].element_value(bits)
-    if dtype.startswith("scale of "):
-        return FORMATS[dtype.removeprefix("scale of ")].scale_value(bits)
+        fmt = FORMATS[dtype]
+        return fmt.scale_value(bits) if of_scale else fmt.element_value(bits)
     return Value.of(dtype, bits)
 
 
@@ -104,11 +103,16 @@ class Example:
     given: str = ""
     #: Of a tensor: where the operand is.
     index: tuple[int, ...] | None = None
+    #: Whether the results are scales of a block format.
+    of_scale: bool = False
 
     def _values(self) -> dict[str, Value]:
         to = self.to or self.dtype
-        rows = (("x", self.dtype, self.x), ("got", to, self.got), ("want", to, self.want))
-        return {name: _value(dtype, bits) for name, dtype, bits in rows}
+        return {
+            "x": _value(self.dtype, self.x),
+            "got": _value(to, self.got, of_scale=self.of_scale),
+            "want": _value(to, self.want, of_scale=self.of_scale),
+        }
 
     def __str__(self) -> str:
         x, got, want = (f"{each.value} ({each.bits})" for each in self._values().values())
@@ -233,7 +237,7 @@ class Verdict:
                 for count in self.classes
             },
             "explained": self.explanation.complete,
-            "models": [model.name for model in self.explanation.models],
+            "deviations": [one.name for one in self.explanation.deviations],
             "nans": self.nans and self.nans.as_data(),
             "calls": [fault.as_data() for fault in self.calls],
             "refused": list(self.refused),

@@ -150,7 +150,7 @@ def test_a_report_as_json_is_the_baseline_of_the_next_run(folder: Path, tmp_path
     assert first.returncode == 1
     report = json.loads(first.stdout)
     assert report["right"] is False
-    assert report["verdicts"][0]["models"] == ["trunc(x + copysign(0.5, x))"]
+    assert report["verdicts"][0]["deviations"] == ["trunc(x + copysign(0.5, x))"]
     assert [row["rounding"] for row in report["complaints"]] == ["ties_to_away"]
     faults = tmp_path / "faults.json"
     faults.write_text(first.stdout)

@@ -14,11 +14,11 @@ import pytest
 import tensor_round as tr
 from support.pages import ROOT, blocks
 from support.services.server import Service
-from tensor_round_verify import MODELS, RUNTIMES
+from tensor_round_verify import DEVIATIONS, RUNTIMES
 from tensor_round_verify.conversions.blocks import deviations as of_blocks
 from tensor_round_verify.conversions.blocks.operands import LAYOUTS
-from tensor_round_verify.conversions.deviation import NO_REPORT
 from tensor_round_verify.conversions.deviations import CASTS, QUANTIZATIONS
+from tensor_round_verify.deviation import NO_REPORT
 
 PAGE = "docs/verify.md"
 TEXT = (ROOT / PAGE).read_text() + (ROOT / "docs/explanation.md").read_text()
@@ -62,7 +62,9 @@ OF_BLOCKS = {d.name: d.source for d in (*of_blocks.QUANTIZATIONS, *of_blocks.DEQ
 }
 #: The head of each table of the pages, and its rows in the code.
 TABLES: dict[str, list[list[str]]] = {
-    "| model | effect | found in |": [[f"`{m.name}`", m.about, *source(m.source)] for m in MODELS],
+    "| deviation of rounding | effect | found in |": [
+        [f"`{m.name}`", m.about, *source(m.source)] for m in DEVIATIONS
+    ],
     "| deviation | effect | found in |": [
         [f"`{d.name}`", d.about, *source(d.source)]
         for d in {d.name: d for d in (*CASTS, *QUANTIZATIONS)}.values()

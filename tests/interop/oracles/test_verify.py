@@ -104,7 +104,7 @@ def test_every_fault_is_explained_by_the_models_it_is_known_by(runtime: str) -> 
         keys = (verdict.pair, (verdict.dtype, ""), ("", ""))
         expected = next(known[key] for key in keys if key in known)
         assert verdict.explanation.complete, str(verdict)
-        names = tuple(model.name for model in verdict.explanation.models)
+        names = tuple(model.name for model in verdict.explanation.deviations)
         assert names in (expected, ON_ANOTHER.get((runtime, *verdict.pair))), str(verdict)
         assert bool(verdict.wrong) == bool(names)
         # Nothing is wrong with lengths, places in memory, strides, dimensions or repeated calls.
@@ -117,7 +117,7 @@ def test_openvinos_fault_in_numbers() -> None:
     assert (verdict.tried, verdict.wrong) == (1_062_678, 15_905)
     assert [count.wrong for count in verdict.classes][:2] == [1, 2]
     assert "odd integers from 2^23 to 2^24 (off by one)" in str(verdict)
-    assert [model.name for model in verdict.explanation.models] == [HALF_ADDED, MINUS_ZERO]
+    assert [model.name for model in verdict.explanation.deviations] == [HALF_ADDED, MINUS_ZERO]
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ CASTS: dict[str, dict[str, tuple[str, ...] | None]] = {
 
 def explained(report: Report) -> dict[str, tuple[str, ...] | None]:
     return {
-        verdict.dtype: tuple(model.name for model in verdict.explanation.models)
+        verdict.dtype: tuple(model.name for model in verdict.explanation.deviations)
         if verdict.explanation.complete
         else None
         for verdict in report.verdicts
@@ -244,7 +244,7 @@ def test_each_fault_of_torchao_is_explained(scale: str) -> None:
     report = verify("torchao", operator="block_quantize", dtypes=["float32"], scale=scale)
     assert {row.dtype for row in report.lacking} == {"float32 to mxint8"}
     for verdict in report.verdicts:
-        named = {model.name for model in verdict.explanation.models}
+        named = {model.name for model in verdict.explanation.deviations}
         assert verdict.wrong
         assert verdict.explanation.complete
         is_nv = "nvfp4" in verdict.dtype
@@ -261,7 +261,7 @@ def test_torchao_decodes_right_but_for_float16() -> None:
             or verdict.dtype.endswith("bfloat16")
         )
         if not verdict.right:
-            names = {model.name for model in verdict.explanation.models}
+            names = {model.name for model in verdict.explanation.deviations}
             assert names == {"scale rounded to the result's type"}
 
 

@@ -15,12 +15,12 @@ import numpy.typing as npt
 
 from tensor_round.contract.errors import CannotVerify
 
+from ..explain import Differs
 from ..reference import Bits
 from ..report import CallFault, Example
 from ..runtimes.forms import Arrays, Form, Values
 from ..runtimes.runtime import TimedOut, patterns
 from .positions import Wrong, cause_of_lengths, cause_of_starts
-from .repeatability import Differs
 from .sample_arrays import FEW_LENGTHS, LENGTH, LENGTHS, STARTS, Pool, Trial, Trials
 
 #: Calls with the same array.
@@ -106,9 +106,9 @@ class ArrayForms:
             trial.bits[:] = given  # a call may have changed it
             self._wrong(trial, self._called(trial))
         if Form.MEMORY in self._arrays.forms:
-            result = self._attempt(self._arrays.round, trial.array)
+            result = self._attempt(self._arrays.call, trial.array)
             before = result.tobytes() if isinstance(result, np.ndarray) else None
-            self._attempt(self._arrays.round, self._trials.line(LENGTH).array)
+            self._attempt(self._arrays.call, self._trials.line(LENGTH).array)
             if isinstance(result, np.ndarray) and result.tobytes() != before:
                 self._add("the next call changes its result")
 
@@ -213,7 +213,7 @@ class ArrayForms:
     def _called(self, trial: Trial) -> Outcome:
         """Call once, and see to it that the operand and the memory around it stay."""
         before = trial.room.copy()
-        result = self._attempt(self._arrays.round, trial.array)
+        result = self._attempt(self._arrays.call, trial.array)
         if isinstance(result, CannotVerify):
             return Outcome(raised=result.reason)
         try:

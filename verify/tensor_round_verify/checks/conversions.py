@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from tensor_round.contract.differences.classes import Codes
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import CannotVerify
 
@@ -30,17 +32,33 @@ from ..conversions.blocks.quantization import (
 )
 from ..conversions.classes import ConversionClass, classes_of
 from ..conversions.conversion import Cast, Dequantization, Quantization
-from ..conversions.deviation import NO_REPORT, AnyHow, Deviation, deviated
-from ..conversions.deviations import combinations
+from ..conversions.deviation import AnyHow, deviated
+from ..conversions.deviations import Combination, combinations, fitting, singles
 from ..conversions.patterns import Operands, cast_operands, trials
-from ..explain import FEW, Explanation
-from ..reference import FLOATS, ROUNDINGS, Bits, Flags, differs, is_nan
+from ..deviation import NO_REPORT, Deviation
+from ..explain import FEW, Explanation, Places, Rule, Search
+from ..reference import FLOATS, ROUNDINGS, Bits, differs, is_nan
 from ..report import CallFault, Effect, Example, IndexOf, Verdict
-from ..runtimes.runtime import Adapter, QuantizeBlocks
+from ..runtimes.runtime import (
+    Casts,
+    DequantizesBlocks,
+    NotTaken,
+    QuantizeBlocks,
+    Quantizes,
+    QuantizesBlocks,
+    Runtime,
+)
 from .tally import Block, Tally
 
 ConversionOperator = Literal["cast", "quantize_linear", "block_quantize", "block_dequantize"]
 
+#: The operator of each kind of conversion.
+OPERATORS: dict[type[AnyHow], ConversionOperator] = {
+    Cast: "cast",
+    Quantization: "quantize_linear",
+    BlockQuantization: "block_quantize",
+    BlockDequantization: "block_dequantize",
+}
 #: The types that each operator converts from, and those that it converts to.
 _NARROW = ("float32", "float16", "bfloat16")
 SOURCES = {
@@ -105,7 +123,7 @@ def _between(source: str, target: str, operator: str, scale: str | None) -> Iter
         yield from (Cast(source, target, rounding, saturate) for rounding in ROUNDINGS)
 
 
-def conversion_verdict(runtime: Adapter, how: AnyHow, done: Callable[[int], None]) -> Verdict:
+def conversion_verdict(runtime: Runtime, how: AnyHow, done: Callable[[int], None]) -> Verdict:
     """The verdict on a conversion by a runtime; raises :class:`NotTaken`.
 
     ``done`` is called with 1 at the end.
@@ -116,27 +134,26 @@ def conversion_verdict(runtime: Adapter, how: AnyHow, done: Callable[[int], None
 
 
 @np.errstate(all="ignore")  # what deviations compute may overflow
-def _verdict(runtime: Adapter, how: AnyHow) -> Verdict:
-    if isinstance(how, BlockQuantization):
-        return _block_verdict(runtime, how)
-    if isinstance(how, BlockDequantization):
+def _verdict(runtime: Runtime, how: AnyHow) -> Verdict:
+    if isinstance(how, BlockQuantization) and isinstance(runtime, QuantizesBlocks):
+        return _block_verdict(runtime.block_quantize(how), how)
+    if isinstance(how, BlockDequantization) and isinstance(runtime, DequantizesBlocks):
         blocks = coded_blocks(how.format)
-        got = runtime.block_dequantize(how)(blocks)
-        return _laid_out(how, blocks, lambda some: (decoded_operands(how.format, some), got))
-    if isinstance(how, Cast):
-        converted = runtime.cast(how)
+        decoded = runtime.block_dequantize(how)(blocks)
+        return _laid_out(how, blocks, lambda some: (decoded_operands(how.format, some), decoded))
+    if isinstance(how, Cast) and isinstance(runtime, Casts):
         bits = cast_operands(how.source, how.target)
-        operands, got = Operands.of_cast(bits), converted(bits)
-    elif isinstance(how, Quantization):
+        return verdict_on(how, Operands.of_cast(bits), runtime.cast(how)(bits))
+    if isinstance(how, Quantization) and isinstance(runtime, Quantizes):
         convert = runtime.quantize(how)
         tensors = list(trials(how.source, how.target, per_axis=how.per_axis))
         got = np.concatenate([convert(trial) for trial in tensors])
-        operands = Operands.joined([trial.operands() for trial in tensors])
-    return verdict_on(how, operands, got)
+        return verdict_on(how, Operands.joined([trial.operands() for trial in tensors]), got)
+    raise NotTaken(f"it has no {OPERATORS[type(how)]} here")
 
 
-def _block_verdict(runtime: Adapter, how: BlockQuantization) -> Verdict:
-    quantize, x = runtime.block_quantize(how), block_operands(how)
+def _block_verdict(quantize: QuantizeBlocks, how: BlockQuantization) -> Verdict:
+    x = block_operands(how)
     found = quantize(x)
     verdict = _laid_out(how, found, lambda some: quantized_operands(how, x, some))
     if not all(map(np.array_equal, found, quantize(x))):
@@ -161,9 +178,8 @@ def _laid_out(
         if name != "nibbles swapped" or how.format.bits == 4:
             other = verdict_on(how, *judged(mended(blocks)))
             if other.wrong < verdict.wrong and other.explanation.numbers is not None:
-                layout = Deviation(
-                    name, "layout", name, SOURCES_OF_LAYOUTS.get(name, NO_REPORT), {}
-                )
+                found_in = SOURCES_OF_LAYOUTS.get(name, NO_REPORT)
+                layout = Deviation(name, "layout", name, found_in)
                 found = (layout, *other.explanation.numbers)
                 return replace(verdict, explanation=Explanation(found, ()))
     return verdict
@@ -212,34 +228,51 @@ def verdict_on(how: AnyHow, operands: Operands, got: Bits, index: IndexOf | None
     tally.add(Block(codes, places, x, y, z, effects(y, z)))
 
     def example(place: int, x: int, got: int, want: int) -> Example:
-        given, to = _given(how, operands, place), how.target
-        if isinstance(how, BlockQuantization) and operands.zero_points[place] < 0:
-            to = f"scale of {how.target}"
-        where = index and index(place)
-        return Example(how.source, x, got, want, to=to, given=given, index=where)
+        given, where = _given(how, operands, place), index and index(place)
+        of_scale = isinstance(how, BlockQuantization) and bool(operands.zero_points[place] < 0)
+        return Example(how.source, x, got, want, how.target, given, where, of_scale)
 
-    explanation = _explained(how, operands, got, wrong)
+    explanation = _explained(how, operands, got, _of_each(codes, places))
     return tally.verdict((how.name, how.rounding), tuple(ConversionClass), explanation, example)
 
 
-def _explained(how: AnyHow, operands: Operands, got: Bits, wrong: Flags) -> Explanation:
-    """The simplest deviations that predict every result."""
-    nan = is_nan(how.source, operands.bits) if how.source in FLOATS else np.zeros_like(wrong)
-    nans = None if (wrong & nan).any() else ()
-    places = np.flatnonzero(wrong & ~nan)
-    if not places.size:
-        return Explanation((), nans)
-    numbers = np.flatnonzero(~nan)
-    # A few faults, or a few of all operands, rule out most combinations.
-    few = [some[:: max(1, some.size // FEW)] for some in (places, numbers)]
-    for deviations in combinations(how):
-        other = deviated(how, deviations)
-        if not any(
-            differs(got[some], other.results(operands.at(some)), how.target).any()
-            for some in (*few, numbers)
-        ):
-            return Explanation(deviations, nans)
-    return Explanation(None, nans)
+def _of_each(codes: Codes, places: Places) -> Places:
+    """A few of the places, some of each class."""
+    some = [
+        own[:: max(1, own.size // FEW)] for own in (places[codes[places] == c] for c in range(16))
+    ]
+    return np.concatenate(some)
+
+
+def _explained(how: AnyHow, operands: Operands, got: Bits, faults: Places) -> Explanation:
+    """The simplest deviations that predict every result; ``faults`` are some wrong ones."""
+    differ = partial(differs, dtype=how.target)
+    nan = is_nan(how.source, operands.bits) if how.source in FLOATS else np.zeros(got.size, bool)
+
+    def searched(some: Iterable[Combination]) -> Search:
+        rules = [Rule(each, deviated(how, each).results, _of_nans(each)) for each in ((), *some)]
+        found = Search([*rules, Rule((), how.results, of_nans=True)], differ)
+        found.add(operands.at, got, nan)
+        return found
+
+    explanation = searched(singles(how)).explanation()
+    if explanation.numbers is not None:
+        return explanation
+    # Of deviations that occur together each explains a fault, if it can be alone.
+    faults = faults[~nan[faults]]
+    some, found = operands.at(faults), got[faults]
+    useless = {
+        one.name
+        for (one,) in singles(how)
+        if differ(deviated(how, [one]).results(some), found).all()
+    }
+    useful = [one for one in fitting(how) if one.name not in useless and one.aspect != "nans"]
+    numbers = searched(combinations(how, useful)).explanation().numbers
+    return replace(explanation, numbers=numbers)
+
+
+def _of_nans(some: Combination) -> bool:
+    return any(one.aspect == "nans" for one in some)
 
 
 def effects(got: Bits, want: Bits) -> npt.NDArray[np.uint8]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..explain import Named, words
+from ..deviation import Deviation, words
 from ..reference import FLOATS, Bits, is_nan
 
 _WORDS = {
@@ -17,31 +17,31 @@ _WORDS = {
     "payload cut to float32's": "keep only float32's part of their payload",
     "NaN's sign lost": "lose their sign",
 }
-#: Of a model whose name is a pattern.
+#: Of a deviation whose name is a pattern.
 _CANONICAL = "become one pattern"
 
 
 @dataclass(frozen=True, slots=True)
 class NanBits:
-    """``different`` of ``tried`` NaNs came back as another NaN; ``models`` say as which.
+    """``different`` of ``tried`` NaNs came back as another NaN; ``deviations`` say as which.
 
-    ``models`` is None if no model explains all of them. ``quiet``: whether each of these results
+    ``deviations`` is None if none explains all of them. ``quiet``: whether each of these results
     is a quiet NaN, which is all that IEEE 754 asks for.
     """
 
     tried: int
     different: int
     quiet: bool
-    models: tuple[Named, ...] | None = None
+    deviations: tuple[Deviation, ...] | None = None
 
     @property
     def how(self) -> str:
         """What becomes of NaNs, in words; empty if they all come back as they were."""
         if not self.different:
             return ""
-        if self.models is None:
+        if self.deviations is None:
             return "get other bits"
-        return words([_WORDS.get(model.name, _CANONICAL) for model in self.models])
+        return words([_WORDS.get(one.name, _CANONICAL) for one in self.deviations])
 
     @property
     def sentence(self) -> str:
@@ -49,12 +49,14 @@ class NanBits:
         return told([self])
 
     def as_data(self) -> dict[str, Any]:
-        """The counts and the models as JSON values."""
+        """The counts and the deviations as JSON values."""
         return {
             "tried": self.tried,
             "different": self.different,
             "quiet": self.quiet,
-            "models": None if self.models is None else [model.name for model in self.models],
+            "deviations": None
+            if self.deviations is None
+            else [one.name for one in self.deviations],
         }
 
     def __add__(self, other: NanBits) -> NanBits:

@@ -9,12 +9,11 @@ import numpy as np
 
 from tensor_round.contract.errors import CannotVerify
 
-from ..reference import Bits, Flags
-from ..runtimes.runtime import RoundBits, TimedOut
-from .sample_arrays import Places
+from ..explain import Differs, Places
+from ..reference import Bits
+from ..runtimes.runtime import TimedOut
 
-#: Which results differ from others.
-Differs = Callable[[Bits, Bits], Flags]
+Kernel = Callable[[Bits], Bits]
 
 #: Elements around those that are tried again: no vector, head or tail holds both.
 AROUND = 128
@@ -38,7 +37,7 @@ class Moved:
 
 
 def confirmed(
-    kernel: RoundBits, bits: Bits, got: Bits, want: Bits, differs: Differs
+    kernel: Kernel, bits: Bits, got: Bits, want: Bits, differs: Differs
 ) -> tuple[Bits, Moved | None]:
     """The results for these patterns wherever they are, and the first that was of its place alone.
 
@@ -70,9 +69,7 @@ def confirmed(
     return found, Moved(place, bits.size, *rows)
 
 
-def _differs_alone(
-    kernel: RoundBits, bits: Bits, found: Bits, some: Places, differs: Differs
-) -> bool:
+def _differs_alone(kernel: Kernel, bits: Bits, found: Bits, some: Places, differs: Differs) -> bool:
     for place in some[:ALONE]:
         try:
             alone = kernel(bits[[place]])
@@ -85,7 +82,7 @@ def _differs_alone(
     return False
 
 
-def _elsewhere(kernel: RoundBits, bits: Bits, time: int) -> Bits:
+def _elsewhere(kernel: Kernel, bits: Bits, time: int) -> Bits:
     """The results for these patterns in reversed order, with others around them.
 
     The array's length is a multiple of :data:`AROUND`, and every second time odd.

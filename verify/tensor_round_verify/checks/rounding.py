@@ -16,12 +16,12 @@ import numpy as np
 
 from tensor_round.contract.differences.classes import PatternClass, classify
 
-from ..explain import Explanation, Hypotheses
+from ..deviations import Combination, combinations, kernel_of, nan_combinations
+from ..explain import Explanation, Rule, Search
 from ..patterns import blocks, samples
-from ..reference import FLOATS, WIDTHS, Bits, differs, is_nan, rounded
-from ..report import CallFault, Example, IndexOf, Verdict, effects
-from ..runtimes import Adapter
-from ..runtimes.runtime import RoundBits
+from ..reference import BLOCK, FLOATS, WIDTHS, Bits, differs, is_nan, rounded
+from ..report import CallFault, Example, IndexOf, Pair, Verdict, effects
+from ..runtimes.runtime import Adapter, RoundBits
 from .array_forms import ArrayForms, Findings
 from .nans import NanBits, nan_bits
 from .repeatability import Moved, confirmed
@@ -38,35 +38,42 @@ ORDER = sorted(PatternClass, key=lambda kind: kind <= PatternClass.QUIET_NAN)
 _NAN_KINDS = [kind for kind in PatternClass if kind <= PatternClass.QUIET_NAN]
 
 
+def search_for(dtype: str, rounding: str) -> Search:
+    """The search for the deviations of a dtype and direction."""
+
+    def rule(some: Combination, *, of_nans: bool) -> Rule:
+        kernel = kernel_of(some)
+        return Rule(some, lambda bits: kernel(bits, dtype, rounding), of_nans)
+
+    numbers = (rule(some, of_nans=False) for some in combinations(dtype, rounding))
+    nans = (rule(some, of_nans=True) for some in nan_combinations(dtype, rounding))
+    return Search([*numbers, *nans], np.not_equal)
+
+
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The results for a block beside the right ones, and what may explain them."""
+    """The results for a block beside the right ones."""
 
     block: Block
-    hypotheses: Hypotheses
     nans: NanBits
 
     @classmethod
-    def of(
-        cls, bits: Bits, got: Bits, want: Bits, nans: Nans | None, hypotheses: Hypotheses
-    ) -> Compared:
-        """The results ``got``, of which those left of ``hypotheses`` are kept."""
-        dtype = hypotheses.dtype
+    def of(cls, bits: Bits, got: Bits, want: Bits, dtype: str, nans: Nans | None) -> Compared:
+        """The results ``got``."""
         judged = forgiven(got, want, dtype, nans)
-        # NaNs that are only told are explained too.
-        left = hypotheses.surviving(bits, got if nans is None else judged, want)
         codes, wrong = classify(bits, dtype, want), np.flatnonzero(judged != want)
         x, y, z = bits[wrong], judged[wrong], want[wrong]
         block = Block(codes, wrong, x, y, z, effects(y, z, dtype))
-        return cls(block, left, nan_bits(got, want, dtype))
+        return cls(block, nan_bits(got, want, dtype))
 
 
 class Sum:
     """The sum of the blocks of one dtype and direction, which are added in order."""
 
-    def __init__(self, hypotheses: Hypotheses, nans: Nans | None) -> None:
-        self._left = hypotheses
+    def __init__(self, pair: Pair, nans: Nans | None, search: Search) -> None:
+        self._pair = pair
         self._asked = nans
+        self._search = search
         self._tally = Tally()
         self._nans = NanBits(0, 0, quiet=True)
 
@@ -74,22 +81,33 @@ class Sum:
         """Add the next block."""
         self._tally.add(found.block)
         self._nans += found.nans
-        self._left = self._left.both(found.hypotheses)
 
     def verdict(self, index: IndexOf | None = None) -> Verdict:
         """The verdict; ``index`` tells where in a tensor an element is."""
-        dtype, explanation, told = self._left.dtype, self._left.explanation(), None
+        explanation, told = self._search.explanation(), None
         if self._asked is None:
             # Other bits are no fault; what is no NaN at all is, and is explained as one.
-            told = replace(self._nans, models=explanation.nans)
+            told = replace(self._nans, deviations=explanation.nans)
             is_wrong = self._tally.wrong(_NAN_KINDS)
-            explanation = Explanation(explanation.numbers, told.models if is_wrong else ())
+            explanation = Explanation(explanation.numbers, told.deviations if is_wrong else ())
 
         def example(place: int, x: int, got: int, want: int) -> Example:
-            return Example(dtype, x, got, want, index=index and index(place))
+            return Example(self._pair[0], x, got, want, index=index and index(place))
 
-        name = dtype, self._left.rounding
-        return replace(self._tally.verdict(name, ORDER, explanation, example), nans=told)
+        return replace(self._tally.verdict(self._pair, ORDER, explanation, example), nans=told)
+
+
+def tensor_verdict(bits: Bits, got: Bits, pair: Pair, nans: Nans | None, index: IndexOf) -> Verdict:
+    """The verdict on the results for a tensor's elements."""
+    dtype, rounding = pair
+    want = rounded(bits, dtype, rounding)
+    search = search_for(dtype, rounding)
+    search.add(bits.__getitem__, explainable(got, want, dtype, nans), is_nan(dtype, bits))
+    total = Sum(pair, nans, search)
+    for start in range(0, bits.size, BLOCK):
+        block = slice(start, start + BLOCK)
+        total.add(Compared.of(bits[block], got[block], want[block], dtype, nans))
+    return total.verdict(index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,17 +148,17 @@ class Judges:
     def verdict(self, dtype: str, rounding: str, every: bool) -> Verdict:
         """The verdict on one dtype and direction; raises :class:`NotTaken`."""
         unlocked = self._runtime.kernel(dtype, rounding)
-        judged = partial(self._judged, self._locked(unlocked), dtype, rounding)
+        search = search_for(dtype, rounding)
+        judged = partial(self._judged, self._locked(unlocked), dtype, rounding, search)
         patterns = blocks(dtype, every=every)
         first = samples(dtype) if every and WIDTHS[dtype] == 32 else next(patterns)
-        head = judged(None, first)
-        hypotheses, moved = head.compared.hypotheses, head.moved
-        total = Sum(hypotheses, self._nans)
-        # With every pattern the hardest come first, uncounted: they select the models for the rest.
+        head = judged(first)
+        moved, total = head.moved, Sum((dtype, rounding), self._nans, search)
+        # With every pattern the hardest come first, uncounted: they select the rules for the rest.
         if not (every and WIDTHS[dtype] == 32):
             total.add(head.compared)
             self._done(first.nbytes)
-        for found in self._in_order(partial(judged, hypotheses), patterns):
+        for found in self._in_order(judged, patterns):
             total.add(found.compared)
             moved = moved or found.moved
         forms = self._array_forms(unlocked, dtype, rounding, head)
@@ -148,7 +166,7 @@ class Judges:
             forms = replace(forms, faults=(_of_place(moved, dtype),))
         return replace(total.verdict(), calls=forms.faults, refused=forms.refused)
 
-    def _locked(self, kernel: RoundBits) -> RoundBits:
+    def _locked(self, kernel: RoundBits) -> Callable[[Bits], Bits]:
         """The kernel, for one thread at a time if need be; its results stay as they are."""
 
         def locked(bits: Bits) -> Bits:
@@ -166,8 +184,7 @@ class Judges:
             x, got, want = (int(p[places[0]]) for p in (head.bits, again, head.first_got))
             return Findings((CallFault(told, Example(dtype, x, got, want)),))
         pool = Pool.of(head.bits, head.got, dtype)
-        arrays = self._runtime.arrays(dtype, rounding)
-        return ArrayForms(arrays, pool, dtype, partial(differs, dtype=dtype)).findings()
+        return ArrayForms(kernel.arrays, pool, dtype, partial(differs, dtype=dtype)).findings()
 
     def _in_order(
         self, judged: Callable[[Bits], Judged], patterns: Iterable[Bits]
@@ -189,21 +206,18 @@ class Judges:
 
     def _judged(
         self,
-        kernel: RoundBits,
+        kernel: Callable[[Bits], Bits],
         dtype: str,
         rounding: str,
-        hypotheses: Hypotheses | None,
+        search: Search,
         bits: Bits,
     ) -> Judged:
-        """Judge a block; without ``hypotheses`` it has the hardest patterns of the dtype."""
+        """Judge a block; the first of a search has the hardest patterns of the dtype."""
         first_got, want = kernel(bits), rounded(bits, dtype, rounding)
         got, moved = confirmed(kernel, bits, first_got, want, partial(differs, dtype=dtype))
-        if hypotheses is None:
-            told = got if self._nans is None else forgiven(got, want, dtype, self._nans)
-            hypotheses = Hypotheses.of(bits, told, want, dtype, rounding)
-        return Judged(
-            bits, first_got, got, Compared.of(bits, got, want, self._nans, hypotheses), moved
-        )
+        search.add(bits.__getitem__, explainable(got, want, dtype, self._nans), is_nan(dtype, bits))
+        compared = Compared.of(bits, got, want, dtype, self._nans)
+        return Judged(bits, first_got, got, compared, moved)
 
 
 def usable_cores() -> int:
@@ -229,3 +243,8 @@ def forgiven(got: Bits, want: Bits, dtype: str, nans: Nans | None) -> Bits:
     if nans == "quiet":
         may_differ &= got == want | want.dtype.type(1 << (FLOATS[dtype].fraction_bits - 1))
     return np.where(may_differ, want, got)
+
+
+def explainable(got: Bits, want: Bits, dtype: str, nans: Nans | None) -> Bits:
+    """The results that are searched for an explanation: also NaNs that are only told."""
+    return got if nans is None else forgiven(got, want, dtype, nans)

@@ -18,8 +18,9 @@ from ..conversions.blocks.formats import FORMATS, RULES, FormatName
 from ..patterns import pattern_count
 from ..reference import ROUNDINGS, WIDTHS, bits_type
 from ..report import Lacking, Pair, Report, Verdict
-from ..runtimes import TIMEOUT, Adapter, NotTaken, open_runtime
+from ..runtimes import TIMEOUT, NotTaken, Runtime, open_runtime
 from ..runtimes.function import Function
+from ..runtimes.runtime import Adapter
 from .conversions import ConversionOperator, conversion_verdict, conversions
 from .rounding import NANS, Judges, Nans
 
@@ -73,6 +74,8 @@ def verify(
     names = [str(rounding) for rounding in roundings]
     opened = open_runtime(runtime, timeout)
     if operator == "round":
+        if not isinstance(opened, Adapter):
+            raise CannotVerify(f"{opened.name} has no round here")
         return _verify_rounding(opened, dtypes, names, every, nans, progress)
     return _verify_conversions(opened, operator, dtypes, names, scale, progress)
 
@@ -110,7 +113,7 @@ def _verify_rounding(
 
 
 def _verify_conversions(
-    runtime: Adapter,
+    runtime: Runtime,
     operator: ConversionOperator,
     dtypes: Sequence[str],
     roundings: Sequence[str],

@@ -1,7 +1,7 @@
 """Named deviations: the ways in which conversions go wrong in real runtimes.
 
 A deviation changes rules of a conversion. Several deviations can be combined if each changes
-another aspect. ``source`` is as in the models of misbehaviour.
+another aspect.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ import numpy.typing as npt
 
 from tensor_round.contract.dtypes import BY_NAME
 
+from ..deviation import NO_REPORT
 from ..reference import FLOATS, Bits, bits_type
-from .blocks.deviations import fitting
+from .blocks import deviations as of_blocks
 from .blocks.quantization import BlockDequantization, BlockQuantization
 from .conversion import Cast, How, Quantization, Quotient
-from .deviation import NO_REPORT, AnyHow, Deviation, deviated
+from .deviation import AnyHow, ConversionDeviation, deviated
 from .reference import cast, divided
 
 
@@ -48,18 +49,18 @@ def _narrowed_to(narrow: str) -> Quotient:
     return quotient
 
 
-def _rounds(name: str, rounding: str, source: str = NO_REPORT) -> Deviation:
+def _rounds(name: str, rounding: str, source: str = NO_REPORT) -> ConversionDeviation:
     about = f"always rounds {rounding}"
-    return Deviation(name, "rounding", about, source, {"rounding": rounding})
+    return ConversionDeviation(name, "rounding", about, source, {"rounding": rounding})
 
 
-def _through(narrow: str, source: str) -> Deviation:
+def _through(narrow: str, source: str) -> ConversionDeviation:
     about = f"converts to {narrow} first: rounds twice"
-    return Deviation(f"through {narrow}", "path", about, source, {"via": narrow})
+    return ConversionDeviation(f"through {narrow}", "path", about, source, {"via": narrow})
 
 
-def _quotient(name: str, about: str, source: str, quotient: Quotient) -> Deviation:
-    return Deviation(name, "quotient", about, source, {"quotient": quotient})
+def _quotient(name: str, about: str, source: str, quotient: Quotient) -> ConversionDeviation:
+    return ConversionDeviation(name, "quotient", about, source, {"quotient": quotient})
 
 
 ROUNDINGS = (
@@ -74,7 +75,7 @@ CASTS = (
     _through("float32", "gh:ROCm/rocm-libraries#11787, ml_dtypes' float64"),
     _through("float16", NO_REPORT),
     _through("bfloat16", "gh:flashinfer-ai/flashinfer#5128"),
-    Deviation(
+    ConversionDeviation(
         "half added to odd patterns alone",
         "rounding",
         "(bits + ((bits & 0x10000) >> 1)) >> 16: if the last kept bit is 0, truncates numbers "
@@ -82,35 +83,35 @@ CASTS = (
         "OpenVINO's CPU plugin, to bfloat16",
         {"half_for_odd": True},
     ),
-    Deviation(
+    ConversionDeviation(
         *("saturates", "overflow"),
         "always saturates",
         *("gh:jax-ml/ml_dtypes#400", {"saturate": True}),
     ),
-    Deviation(
+    ConversionDeviation(
         *("does not saturate", "overflow"),
         "never saturates",
         *("gh:pytorch/pytorch#178817", {"saturate": False}),
     ),
-    Deviation(
+    ConversionDeviation(
         *("infinities do not saturate", "overflow", "saturates finite numbers, but not infinities"),
         *("gh:onnx/onnx#6220", {"infinities_saturate": False}),
     ),
-    Deviation(
+    ConversionDeviation(
         *("infinities saturate", "overflow"),
         "saturates infinities, but not finite numbers",
         *(NO_REPORT, {"infinities_saturate": True}),
     ),
-    Deviation(
+    ConversionDeviation(
         *("flush subnormals", "zeros", "reads subnormals as zeros of their sign"),
         *("gh:jax-ml/jax#38995", {"flushed": "operands"}),
     ),
-    Deviation(
+    ConversionDeviation(
         *("flush subnormal results", "zeros"),
         "replaces subnormal results by zeros of their sign",
         *("gh:ahrefs/ocannl#646", {"flushed": "results"}),
     ),
-    Deviation(
+    ConversionDeviation(
         *("zero's sign lost", "zeros", "every zero becomes +0.0"),
         *("gh:ahrefs/ocannl#646", {"zero_signed": False}),
     ),
@@ -138,28 +139,28 @@ QUANTIZATIONS = (
         )
         for wide in ("float32", "float64")
     ),
-    Deviation(
+    ConversionDeviation(
         *("zero point inside", "zero point", "adds the zero point before it rounds"),
         *("gh:pytorch/pytorch#58130", {"zero_point_inside": True}),
     ),
-    Deviation(
+    ConversionDeviation(
         *("reciprocal, fused with the zero point", "quotient"),
         "fma(x, 1 / scale, zero point), rounded once more",
         *("PyTorch's quantize_per_tensor on CPUs", {"fused": True}),
     ),
-    Deviation(
+    ConversionDeviation(
         *("through int32", "overflow"),
         "quotients beyond int32 become the least value",
         *("ONNX's reference evaluator", {"through_int32": True}),
     ),
-    Deviation(
+    ConversionDeviation(
         *("no saturation", "overflow", "keeps the last bits of larger numbers"),
         *(NO_REPORT, {"wraps": True}),
     ),
 )
 
 
-def _fits(deviation: Deviation, how: How) -> bool:
+def _fits(deviation: ConversionDeviation, how: How) -> bool:
     if deviation.changes_nothing(how):
         return False
     if not isinstance(how, Cast):
@@ -174,20 +175,33 @@ def _fits(deviation: Deviation, how: How) -> bool:
     return deviation.aspect != "overflow" or has_saturation
 
 
-def combinations(how: AnyHow) -> Iterator[tuple[Deviation, ...]]:
-    """Up to three deviations that can occur together, those with the fewest first."""
+#: Deviations that occur together.
+Combination = tuple[ConversionDeviation, ...]
+
+
+def fitting(how: AnyHow) -> list[ConversionDeviation]:
+    """The deviations that a conversion may have, some of them only beside another."""
     if isinstance(how, BlockQuantization | BlockDequantization):
-        possible = fitting(how)
-    else:
-        table = {Cast: CASTS, Quantization: QUANTIZATIONS}.get(type(how), ())
-        possible = [deviation for deviation in table if _fits(deviation, how)]
-    for count in (1, 2, 3):
+        return of_blocks.fitting(how)
+    table = {Cast: CASTS, Quantization: QUANTIZATIONS}.get(type(how), ())
+    return [deviation for deviation in table if _fits(deviation, how)]
+
+
+def singles(how: AnyHow) -> list[Combination]:
+    """The deviations that a conversion may have alone."""
+    return [(one,) for one in fitting(how) if _agree(how, (one,))]
+
+
+def combinations(how: AnyHow, of: Iterable[ConversionDeviation]) -> Iterator[Combination]:
+    """Two or three of these deviations that can occur together, those with the fewest first."""
+    possible = list(of)
+    for count in (2, 3):
         for some in itertools.combinations(possible, count):
             if len({deviation.aspect for deviation in some}) == count and _agree(how, some):
                 yield some
 
 
-def _agree(how: AnyHow, some: Iterable[Deviation]) -> bool:
+def _agree(how: AnyHow, some: Iterable[ConversionDeviation]) -> bool:
     # The formula on bits is for float32 only.
     other = deviated(how, some)
     return (

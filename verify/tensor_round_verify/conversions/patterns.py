@@ -82,7 +82,7 @@ class Operands:
             np.concatenate([one.zero_points for one in some]),
         )
 
-    def at(self, places: npt.NDArray[np.intp]) -> Operands:
+    def at(self, places: npt.NDArray[np.intp] | slice) -> Operands:
         """The elements at these places."""
         if not self.scales.size:
             return Operands.of_cast(self.bits[places])

@@ -14,7 +14,7 @@ from tensor_round.contract.operators.importers.dxdispatch import (
     rounding_operators,
 )
 
-from ..runtimes import Adapter, NotTaken
+from ..runtimes import NotTaken, Runtime
 from ..runtimes.tensors import Array, Tensor
 from .graph import Declared, Graph, Node, Rounding
 
@@ -53,7 +53,7 @@ class DxDispatchGraph(Graph):
         super().__init__(path, nodes, inputs)
 
     def run(
-        self, runtime: Adapter | None, given: Mapping[str, Array], *, outputs: bool
+        self, runtime: Runtime | None, given: Mapping[str, Array], *, outputs: bool
     ) -> tuple[str, dict[str, Tensor]]:
         """The tensors as they were given: no runtime here runs DirectML's models."""
         if runtime is not None:

@@ -14,7 +14,7 @@ from tensor_round.contract.errors import CannotVerify
 
 from ..faulty_kernels import loses_by
 from ..reference import FLOATS, INTEGER_WIDTHS
-from ..runtimes import Adapter
+from ..runtimes import Runtime
 from ..runtimes.tensors import Array, Tensor
 
 
@@ -137,7 +137,7 @@ class Graph(abc.ABC):
 
     @abc.abstractmethod
     def run(
-        self, runtime: Adapter | None, given: Mapping[str, Array], *, outputs: bool
+        self, runtime: Runtime | None, given: Mapping[str, Array], *, outputs: bool
     ) -> tuple[str, dict[str, Tensor]]:
         """Run the model: the runtime's name, and its nodes' tensors, with ``outputs`` those too.
 

@@ -14,20 +14,17 @@ from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import CannotVerify
 
 from ..checks.conversions import SOURCES, TARGETS, verdict_on
-from ..checks.rounding import Compared, Nans, Sum, forgiven
+from ..checks.rounding import Nans, tensor_verdict
 from ..conversions.conversion import Cast, Dequantization, Quantization
 from ..conversions.patterns import Operands, Trial
 from ..conversions.reference import Integers, infinity
-from ..explain import Hypotheses
-from ..reference import BLOCK, FLOATS, INTEGER_WIDTHS, WIDTHS, Bits, is_nan, rounded
+from ..reference import FLOATS, INTEGER_WIDTHS, WIDTHS, Bits, is_nan
 from ..report import Verdict
-from ..runtimes import Adapter, NotTaken, PythonFunction
+from ..runtimes import NotTaken, PythonFunction, Runtime
 from ..runtimes.command import Program
+from ..runtimes.runtime import Casts, Quantizes, Rounds
 from ..runtimes.tensors import Tensor
 from .graph import Casting, Node, Quantizing, Rounding
-
-#: Wrong numbers, wrong NaNs and other elements on which models are tried first.
-FEW = 1 << 12
 
 Number = TypeVar("Number", bound=np.integer)
 
@@ -47,7 +44,8 @@ def verdict_of(node: Node, operands: Sequence[Tensor], got: Tensor, nans: Nans |
     if isinstance(rule, Rounding):
         if got.dtype != x.dtype:
             raise NoRule(f"it turned {x.dtype} into {got.dtype}")
-        return _rounded(x, got, rule.rounding, nans)
+        pair = x.dtype, rule.rounding
+        return tensor_verdict(x.bits, got.bits, pair, nans, partial(_index, x))
     if isinstance(rule, Casting):
         if x.dtype not in FLOATS or got.dtype != rule.target:
             raise NoRule(f"it turned {x.dtype} into {got.dtype}")
@@ -59,7 +57,7 @@ def verdict_of(node: Node, operands: Sequence[Tensor], got: Tensor, nans: Nans |
     return _dequantized(operands, got, rule.axis)
 
 
-def alone(node: Node, operands: Sequence[Tensor], runtime: Adapter) -> tuple[Tensor, str]:
+def alone(node: Node, operands: Sequence[Tensor], runtime: Runtime) -> tuple[Tensor, str]:
     """The result of a runtime's own operator for these operands, and what is special about it.
 
     A runtime without the direction rounds by its first one, which is what a port would get; so does
@@ -70,6 +68,8 @@ def alone(node: Node, operands: Sequence[Tensor], runtime: Adapter) -> tuple[Ten
     if x.dtype not in WIDTHS:
         raise NotTaken(f"one of its tensors has type {x.dtype}")
     if isinstance(rule, Rounding):
+        if not isinstance(runtime, Rounds):
+            raise NotTaken("it has no round here")
         rounding, note = rule.rounding, ""
         if rounding not in runtime.roundings:
             rounding = runtime.roundings[0]
@@ -79,35 +79,20 @@ def alone(node: Node, operands: Sequence[Tensor], runtime: Adapter) -> tuple[Ten
         bits = runtime.kernel(x.dtype, rounding)(x.bits)
         return Tensor(x.dtype, x.shape, bits), note
     try:
-        if isinstance(rule, Casting):
+        if isinstance(rule, Casting) and isinstance(runtime, Casts):
             how = Cast(x.dtype, rule.target, "ties_to_even", rule.saturate)
             return Tensor(rule.target, x.shape, runtime.cast(how)(x.bits)), ""
-        if isinstance(rule, Quantizing):
+        if isinstance(rule, Quantizing) and isinstance(runtime, Quantizes):
             return _quantized_alone(operands, rule, runtime), ""
     except CannotVerify as error:
         # A function or a program that rounds may be none that converts.
         raise NotTaken(error.reason) from error
-    raise NotTaken("it has no dequantize_linear here")
+    operators = {Casting: "cast", Quantizing: "quantize_linear"}
+    raise NotTaken(f"it has no {operators.get(type(rule), 'dequantize_linear')} here")
 
 
 def _index(x: Tensor, place: int) -> tuple[int, ...]:
     return index_of(place, x.shape)
-
-
-def _rounded(x: Tensor, result: Tensor, rounding: str, nans: Nans | None) -> Verdict:
-    bits, got, want = x.bits, result.bits, rounded(x.bits, x.dtype, rounding)
-    told = got if nans is None else forgiven(got, want, x.dtype, nans)
-    nan, wrong = is_nan(x.dtype, bits), told != want
-    others = np.flatnonzero(~wrong)
-    # Every kind of fault is among the first, as hypotheses need it.
-    first = (np.flatnonzero(wrong & ~nan)[:FEW], np.flatnonzero(wrong & nan)[:FEW])
-    some = np.concatenate([*first, others[:: max(1, others.size // FEW)]])
-    left = Hypotheses.of(bits[some], told[some], want[some], x.dtype, rounding)
-    total = Sum(left, nans)
-    for start in range(0, bits.size, BLOCK):
-        block = slice(start, start + BLOCK)
-        total.add(Compared.of(bits[block], got[block], want[block], nans, left))
-    return total.verdict(partial(_index, x))
 
 
 def _quantized(operands: Sequence[Tensor], got: Tensor, axis: int) -> Verdict:
@@ -167,7 +152,7 @@ def _check_scales(scale: Tensor, dtype: str) -> None:
         raise NoRule("no rule is known here for scales that are not positive and finite")
 
 
-def _quantized_alone(operands: Sequence[Tensor], rule: Quantizing, runtime: Adapter) -> Tensor:
+def _quantized_alone(operands: Sequence[Tensor], rule: Quantizing, runtime: Quantizes) -> Tensor:
     x, scale, *rest = operands
     points = _integers(rest[0]) if rest else np.zeros(scale.bits.size, np.int64)
     target = rest[0].dtype if rest else rule.target

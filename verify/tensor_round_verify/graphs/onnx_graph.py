@@ -16,8 +16,8 @@ from tensor_round.contract.errors import CannotVerify
 from tensor_round.contract.operators.dialects.onnx import NUMBERS
 from tensor_round.contract.operators.importers.onnx_node import DEFAULT_DOMAINS, label
 
-from ..runtimes import Adapter, open_runtime
-from ..runtimes.runtime import first_line
+from ..runtimes import NotTaken, Runtime, open_runtime
+from ..runtimes.runtime import RunsOnnx, first_line
 from ..runtimes.tensors import Array, Tensor
 from .graph import (
     Casting,
@@ -65,10 +65,12 @@ class OnnxGraph(Graph):
         super().__init__(path, rows, inputs)
 
     def run(
-        self, runtime: Adapter | None, given: Mapping[str, Array], *, outputs: bool
+        self, runtime: Runtime | None, given: Mapping[str, Array], *, outputs: bool
     ) -> tuple[str, dict[str, Tensor]]:
         """Run it with every tensor of the nodes as an output; by default by the onnx package."""
         runtime = runtime or open_runtime("onnx-reference")
+        if not isinstance(runtime, RunsOnnx):
+            raise NotTaken("it runs operators here, not models")
         known = {**self._constants, **given}
         wanted = [name for node in self.nodes for name in node.inputs if name]
         wanted += [node.output for node in self.nodes] if outputs else []

@@ -11,7 +11,7 @@ import numpy as np
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.operators.dialects.openvino import DTYPES, MODES
 
-from ..runtimes import TIMEOUT, Adapter, NotTaken
+from ..runtimes import TIMEOUT, NotTaken, Runtime
 from ..runtimes.openvino import OpenVINO
 from ..runtimes.tensors import Array, Tensor
 from .graph import Casting, Declared, Graph, Node, NodeLacking, Rounding, cast_rule, row_of
@@ -35,7 +35,7 @@ class OpenVINOGraph(Graph):
         super().__init__(path, map(_read, model.get_ordered_ops()), inputs)
 
     def run(
-        self, runtime: Adapter | None, given: Mapping[str, Array], *, outputs: bool
+        self, runtime: Runtime | None, given: Mapping[str, Array], *, outputs: bool
     ) -> tuple[str, dict[str, Tensor]]:
         """Run it with every tensor of the nodes as a result."""
         runtime = runtime or self._reader

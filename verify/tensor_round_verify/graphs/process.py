@@ -23,7 +23,7 @@ from typing import Any
 from tensor_round.contract.errors import CannotVerify
 
 from ..deadlines import NotDone, within
-from ..runtimes import Adapter, NotTaken, open_runtime
+from ..runtimes import NotTaken, Runtime, open_runtime
 from ..runtimes.command import end_of, last_line
 from ..runtimes.runtime import TimedOut, first_line
 from ..runtimes.tensors import Array, Tensor
@@ -67,7 +67,7 @@ class SeparateGraph(Graph):
             pass
 
     def run(
-        self, runtime: Adapter | None, given: Mapping[str, Array], *, outputs: bool
+        self, runtime: Runtime | None, given: Mapping[str, Array], *, outputs: bool
     ) -> tuple[str, dict[str, Tensor]]:
         """Run the model there."""
         if runtime is not None and not runtime.runs_models:
@@ -114,6 +114,7 @@ def serve() -> None:
     # What a runtime prints is no answer.
     os.dup2(2, 1)
     graph: Graph | None = None
+    path: Path | None = None
     with questions, answers, contextlib.suppress(EOFError):
         while True:
             timeout, question = pickle.load(questions)

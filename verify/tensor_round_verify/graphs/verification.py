@@ -14,7 +14,7 @@ from tensor_round.contract.errors import CannotVerify
 from tensor_round.contract.quoting import not_accepted
 
 from ..checks.rounding import NANS, Nans
-from ..runtimes import TIMEOUT, Adapter, NotTaken, open_runtime
+from ..runtimes import TIMEOUT, NotTaken, Runtime, open_runtime
 from ..runtimes.function import Function
 from ..runtimes.runtime import first_line
 from ..runtimes.tensors import Array, Tensor
@@ -92,7 +92,7 @@ class _Rows:
         self.verdicts: list[NodeVerdict] = []
         self.lacking: list[NodeLacking] = []
 
-    def add(self, runtime: Adapter) -> None:
+    def add(self, runtime: Runtime) -> None:
         """Judge every node by a runtime: in the model if it runs it, else by its own operator."""
         in_model = True
         try:

@@ -14,7 +14,7 @@ from tensor_round.contract.quoting import not_accepted
 
 from .command import is_program
 from .function import Function, PythonFunction
-from .runtime import Adapter, NotTaken, first_line
+from .runtime import NotTaken, Runtime, first_line
 
 #: The default limit in seconds for a block in a program or function, and for a service's call.
 TIMEOUT = 30.0
@@ -42,12 +42,12 @@ class RuntimeName:
     def __str__(self) -> str:
         return self.name + self.argument
 
-    def open(self, argument: str, timeout: float) -> Adapter:
+    def open(self, argument: str, timeout: float) -> Runtime:
         """The runtime; raises ``ImportError`` if a package is missing."""
         module, _, factory = self.factory.partition(".")
         family = importlib.import_module(f".{module}", __name__)
-        adapter: Adapter = getattr(family, factory)(argument, timeout)
-        return adapter
+        runtime: Runtime = getattr(family, factory)(argument, timeout)
+        return runtime
 
 
 RUNTIMES = (
@@ -98,7 +98,7 @@ RUNTIMES = (
 )
 
 
-def open_runtime(text: str | Function, timeout: float = TIMEOUT) -> Adapter:
+def open_runtime(text: str | Function, timeout: float = TIMEOUT) -> Runtime:
     """The runtime that ``NAME`` or ``NAME:ARGUMENT`` stands for, or that of a function.
 
     Raises :class:`CannotVerify` if it is unknown, not installed, or cannot be opened.
@@ -132,8 +132,8 @@ def open_runtime(text: str | Function, timeout: float = TIMEOUT) -> Adapter:
 __all__ = [
     "RUNTIMES",
     "TIMEOUT",
-    "Adapter",
     "NotTaken",
     "PythonFunction",
+    "Runtime",
     "open_runtime",
 ]

@@ -8,13 +8,13 @@ import numpy as np
 
 from ..conversions.blocks.quantization import Array, BlockDequantization, BlockQuantization
 from .function import Function, PythonFunction
-from .runtime import Adapter, DequantizeBlocks, QuantizeBlocks, version
+from .runtime import DequantizeBlocks, QuantizeBlocks, Runtime, version
 
 #: A tensor of PyTorch, which this package has no annotations of.
 Tensor = Any
 
 
-class BlockLibrary(Adapter):
+class BlockLibrary(Runtime):
     """A library with a function that quantizes and one that decodes."""
 
     concurrent = False

@@ -22,7 +22,7 @@ from ..conversions.conversion import Cast, Quantization
 from ..conversions.patterns import Trial
 from ..deadlines import NotDone, within
 from ..reference import FLOATS, ROUNDINGS, Bits, bits_type
-from .forms import Form, Values
+from .forms import Arrays, Form, Values
 from .runtime import Adapter, NotTaken, QuantizeBits, QuantizeBlocks, RoundBits, TimedOut, values
 
 #: Placeholders in the command line for the dtype's and the direction's name.
@@ -68,30 +68,37 @@ class Program(Adapter):
 
     def cast(self, how: Cast) -> RoundBits:
         """The program, which reads elements of the source type and writes the target's."""
-        saturates = BY_NAME[how.target].itemsize == 1
+        target = BY_NAME[how.target].numpy
+        saturates = target.itemsize == 1
         words = self._filled(
             source=(how.source, "float32"),
             target=(how.target, None),
             rounding=(how.rounding, "ties_to_even"),
             saturate=(str(how.saturate).lower(), str(saturates).lower()),
         )
-        return lambda bits: self._run(words, bits, how.source, how.target)
+        return RoundBits(
+            lambda bits: self._run(words, bits, how.source, how.target),
+            Arrays(
+                lambda x: self._run(words, x, how.source, how.target).view(target), self.forms, True
+            ),
+        )
 
     def quantize(self, how: Quantization) -> QuantizeBits:
         """The program, with the tensor's scale and zero point in its command line."""
         if how.per_axis:
             raise NotTaken("a program has no axis here")
+        own = BY_NAME[how.target].numpy
 
-        def convert(trial: Trial) -> Bits:
+        def convert(trial: Trial) -> Values:
             words = self._filled(
                 source=(how.source, "float32"),
                 target=(how.target, None),
                 scale=(repr(float(values(trial.scales, how.source)[0])), None),
                 zero_point=(str(trial.zero_points[0]), "0"),
             )
-            return self._run(words, trial.bits, how.source, how.target)
+            return self._run(words, trial.bits, how.source, how.target).view(own)
 
-        return convert
+        return self._by_trials(convert, how)
 
     def block_quantize(self, how: BlockQuantization) -> QuantizeBlocks:
         """The program, which reads whole blocks; it writes all scales, then all elements."""
@@ -145,7 +152,7 @@ class Program(Adapter):
             stdin.write(given)
             stdin.seek(0)
             ends = time.monotonic() + self._timeout
-            program = self._started(words, stdin, stderr)
+            program, code = self._started(words, stdin, stderr), 0
             try:
                 assert program.stdout is not None  # it is a pipe
                 written = _read_by(ends, program.stdout, size + 1)

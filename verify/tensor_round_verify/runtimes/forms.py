@@ -34,13 +34,13 @@ ANY = ~Form(0)
 
 @dataclass(frozen=True, slots=True)
 class Arrays:
-    """How a runtime rounds arrays of one dtype in one direction.
+    """How a runtime rounds or converts arrays of one dtype.
 
-    ``round`` gets an array, which it must not copy if it has the form MEMORY, and returns what the
+    ``call`` gets an array, which it must not copy if it has the form MEMORY, and returns what the
     runtime returned; it raises :class:`CannotVerify` if the runtime fails.
     """
 
-    round: Callable[[Values], object]
+    call: Callable[[Values], object]
     forms: Form = Form.LENGTH | Form.EMPTY
     #: Whether a call is so slow that few are made.
     slow: bool = False

@@ -68,11 +68,10 @@ class PythonFunction(Adapter):
         more = self._named(rounding=rounding)
         return lambda x, **out: self._called(dtype, x, **more, **out)
 
-    def arrays(self, dtype: str, rounding: str) -> Arrays:
+    def _arrays(self, rounds: Callable[..., object], dtype: str) -> Arrays:
         """The function, of arrays of any form; with a parameter ``out`` also into an array."""
-        arrays, rounds = super().arrays(dtype, rounding), self._rounds(dtype, rounding)
-        has_out = "out" in self._parameters
-        return replace(arrays, into=(lambda x, out: rounds(x, out=out)) if has_out else None)
+        into = (lambda x, out: rounds(x, out=out)) if "out" in self._parameters else None
+        return replace(super()._arrays(rounds, dtype), into=into)
 
     def cast(self, how: Cast) -> RoundBits:
         """The function, with rounding and saturation if it has these parameters."""

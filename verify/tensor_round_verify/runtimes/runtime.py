@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import metadata
 from types import MappingProxyType, ModuleType
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -15,19 +17,39 @@ from tensor_round.contract.errors import CannotVerify
 
 from ..conversions.blocks.formats import BlockFormat
 from ..conversions.blocks.quantization import BlockDequantization, BlockQuantization, Blocks
-from ..conversions.conversion import Cast, Quantization
+from ..conversions.conversion import Cast, Dequantization, Quantization
 from ..conversions.patterns import Trial
 from ..reference import Bits, bits_type
 from .forms import ALIGNMENT, ANY, Arrays, Values
 from .tensors import Array, Tensor
 
-#: Rounds patterns of one dtype in one direction, or casts them.
-RoundBits = Callable[[Bits], Bits]
-#: Quantizes one tensor.
-QuantizeBits = Callable[[Trial], Bits]
 #: Quantizes an array into blocks; the other decodes them.
 QuantizeBlocks = Callable[[Values], Blocks]
 DequantizeBlocks = Callable[[Blocks], Bits]
+
+
+@dataclass(frozen=True, slots=True)
+class RoundBits:
+    """Rounds patterns of one dtype in one direction, or casts them; ``arrays`` have any form."""
+
+    function: Callable[[Bits], Bits]
+    arrays: Arrays
+
+    def __call__(self, bits: Bits) -> Bits:
+        """The patterns of the results, of one dimension as the operands."""
+        return self.function(bits)
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizeBits:
+    """Quantizes one tensor, or dequantizes it; ``call`` returns what the runtime returned."""
+
+    call: Callable[[Trial], object]
+    converted: Callable[[object, int], Bits]
+
+    def __call__(self, trial: Trial) -> Bits:
+        """The patterns of the results in C order."""
+        return self.converted(self.call(trial), trial.bits.size)
 
 
 class TimedOut(CannotVerify):
@@ -38,78 +60,88 @@ class NotTaken(CannotVerify):
     """The runtime does not support this dtype or direction."""
 
 
-class Adapter:
-    """The base of the runtimes of this package, which may cast and quantize too.
+@runtime_checkable
+class Rounds(Protocol):
+    """A runtime that rounds; each of these methods raises :class:`NotTaken`."""
 
-    Each method raises :class:`NotTaken` for what the runtime does not support.
-    """
-
-    #: The name, with version and device.
-    name: str
     #: The dtypes and directions that are verified by default; some may not be supported.
     dtypes: tuple[str, ...]
     roundings: tuple[str, ...]
-    #: Whether several threads may call its kernels at the same time.
-    concurrent: bool
     #: What the default of ``dtypes`` assumes, as a sentence.
-    assumed = ""
-    #: The runtime's own operator for each direction, if it has one for each.
-    operators: Mapping[str, Any] = MappingProxyType({})
-    #: The forms of arrays that it takes, and whether its calls are slow.
-    forms = ANY
-    slow = False
-
-    #: Whether an error for a single zero means that it does not support the dtype.
-    probed = True
-    #: Whether it runs models, and the name by which a process opens it to do so.
-    runs_models = False
-    opened_as = ""
+    assumed: str
 
     def kernel(self, dtype: str, rounding: str) -> RoundBits:
         """The function that rounds one dtype in one direction."""
-        kernel = self._by_arrays(self._rounds(dtype, rounding), dtype)
-        return probed(kernel, dtype) if self.probed else kernel
 
-    def arrays(self, dtype: str, rounding: str) -> Arrays:
-        """How it rounds arrays of several forms in one direction."""
-        return self._arrays_by(self._rounds(dtype, rounding), dtype)
 
-    def _rounds(self, dtype: str, rounding: str) -> Callable[[Values], object]:
-        """The function of arrays of any of the ``forms``, from which the two above are made."""
-        raise NotTaken("it has no round here")
-
-    def _operator(self, dtype: str, rounding: str) -> Any:
-        """The runtime's operator for dtype and direction."""
-        if dtype not in self.dtypes or rounding not in self.operators:
-            raise NotTaken(f"it has no operator for {dtype} {rounding}")
-        return self.operators[rounding]
-
-    @property
-    def converts_by(self) -> str:
-        """Its name in reports on conversions, with a further library that they need."""
-        return self.name
+@runtime_checkable
+class Casts(Protocol):
+    """A runtime that casts."""
 
     def cast(self, how: Cast) -> RoundBits:
         """The function that does this cast."""
-        raise NotTaken("it has no cast here")
+
+
+@runtime_checkable
+class Quantizes(Protocol):
+    """A runtime that quantizes."""
 
     def quantize(self, how: Quantization) -> QuantizeBits:
         """The function that quantizes by each tensor's scales and zero points."""
-        raise NotTaken("it has no quantize_linear here")
+
+
+@runtime_checkable
+class Dequantizes(Protocol):
+    """A runtime that dequantizes."""
+
+    def dequantize(self, how: Dequantization) -> QuantizeBits:
+        """The function that dequantizes by each tensor's scales and zero points."""
+
+
+@runtime_checkable
+class QuantizesBlocks(Protocol):
+    """A runtime that quantizes into blocks."""
 
     def block_quantize(self, how: BlockQuantization) -> QuantizeBlocks:
         """The function that quantizes arrays, whose last dimension has blocks."""
-        raise NotTaken("it has no block_quantize here")
+
+
+@runtime_checkable
+class DequantizesBlocks(Protocol):
+    """A runtime that decodes blocks."""
 
     def block_dequantize(self, how: BlockDequantization) -> DequantizeBlocks:
         """The function that decodes scales and elements, as patterns of the target type."""
-        raise NotTaken("it has no block_dequantize here")
+
+
+@runtime_checkable
+class RunsOnnx(Protocol):
+    """A runtime that runs ONNX models."""
 
     def run_onnx(
         self, model: bytes, given: Mapping[str, Array], names: Sequence[str]
     ) -> dict[str, Tensor]:
         """The outputs ``names`` of an ONNX model for these inputs."""
-        raise NotTaken("it runs operators here, not models")
+
+
+class Runtime:
+    """The base of the runtimes of this package, each of which fulfils some of these protocols."""
+
+    #: The name, with version and device.
+    name: str
+    #: Whether several threads may call its kernels at the same time.
+    concurrent: bool
+    #: The forms of arrays that it takes, and whether its calls are slow.
+    forms = ANY
+    slow = False
+    #: Whether it runs models, and the name by which a process opens it to do so.
+    runs_models = False
+    opened_as = ""
+
+    @property
+    def converts_by(self) -> str:
+        """Its name in reports on conversions, with a further library that they need."""
+        return self.name
 
     def close(self) -> None:
         """Do nothing: most have no resources."""
@@ -124,7 +156,11 @@ class Adapter:
         return Arrays(rounds, self.forms, self.slow)
 
     def _by_arrays(
-        self, function: Callable[[Values], object], dtype: str, target: str = ""
+        self,
+        function: Callable[[Values], object],
+        dtype: str,
+        target: str = "",
+        arrays: Arrays | None = None,
     ) -> RoundBits:
         """A kernel that calls a function of NumPy arrays; with ``target`` it casts to that."""
 
@@ -135,21 +171,22 @@ class Adapter:
                 return self._converted(result, target, bits.size)
             return patterns(result, bits.shape, dtype, self.name)
 
-        return kernel
+        return RoundBits(kernel, arrays or self._arrays_by(function, dtype))
 
     def _casting(self, function: Callable[[Values], object], how: Cast) -> RoundBits:
         """A cast by a function of NumPy arrays, if it casts one element."""
         return probed(self._by_arrays(function, how.source, how.target), how.source)
 
-    def _by_trials(self, function: Callable[[Trial], object], how: Quantization) -> QuantizeBits:
+    def _by_trials(
+        self, function: Callable[[Trial], object], how: Quantization | Dequantization
+    ) -> QuantizeBits:
         """A function that quantizes by one that returns a NumPy array."""
 
-        def quantize(trial: Trial) -> Bits:
+        def call(trial: Trial) -> object:
             with self._failures_of(how.source), np.errstate(all="ignore"):
-                result = function(trial)
-            return self._converted(result, how.target, trial.bits.size)
+                return function(trial)
 
-        return quantize
+        return QuantizeBits(call, lambda found, size: self._converted(found, how.target, size))
 
     def _blocks(self, result: object, fmt: BlockFormat, shape: tuple[int, ...]) -> Blocks:
         """The codes of scales and elements, of which two may share a byte.
@@ -200,6 +237,38 @@ class Adapter:
         return first_line(error)
 
 
+class Adapter(Runtime, abc.ABC):
+    """The base of those that round."""
+
+    dtypes: tuple[str, ...]
+    roundings: tuple[str, ...]
+    assumed = ""
+    #: The runtime's own operator for each direction, if it has one for each.
+    operators: Mapping[str, Any] = MappingProxyType({})
+    #: Whether an error for a single zero means that it does not support the dtype.
+    probed = True
+
+    def kernel(self, dtype: str, rounding: str) -> RoundBits:
+        """The function that rounds one dtype in one direction."""
+        rounds = self._rounds(dtype, rounding)
+        kernel = self._by_arrays(rounds, dtype, arrays=self._arrays(rounds, dtype))
+        return probed(kernel, dtype) if self.probed else kernel
+
+    @abc.abstractmethod
+    def _rounds(self, dtype: str, rounding: str) -> Callable[..., object]:
+        """The function of arrays of any of the ``forms``."""
+
+    def _arrays(self, rounds: Callable[..., object], dtype: str) -> Arrays:
+        """How it rounds arrays of several forms in one direction."""
+        return self._arrays_by(rounds, dtype)
+
+    def _operator(self, dtype: str, rounding: str) -> Any:
+        """The runtime's operator for dtype and direction."""
+        if dtype not in self.dtypes or rounding not in self.operators:
+            raise NotTaken(f"it has no operator for {dtype} {rounding}")
+        return self.operators[rounding]
+
+
 def values(bits: Bits, dtype: str) -> Values:
     """A new array of the dtype, with these patterns, in aligned memory."""
     room = np.empty(bits.nbytes + ALIGNMENT, np.uint8)
@@ -211,6 +280,8 @@ def values(bits: Bits, dtype: str) -> Values:
 
 def patterns(result: object, shape: tuple[int, ...], dtype: str, who: str) -> Bits:
     """The patterns of a result; raises :class:`CannotVerify` for another dtype or shape."""
+    if isinstance(result, np.generic) and not shape:
+        result = np.asarray(result)  # NumPy's functions turn an array without dimensions into this
     if not isinstance(result, np.ndarray):
         kind = "None" if result is None else f"a {type(result).__name__}"
         raise CannotVerify(f"{who} returned {kind} for a NumPy array of {dtype}")

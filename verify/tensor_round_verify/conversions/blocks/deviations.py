@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..deviation import NO_REPORT, Deviation
+from ...deviation import NO_REPORT
+from ..deviation import ConversionDeviation
 from .formats import RULES
 from .quantization import E1M2, BlockHow, BlockQuantization
 
 
-def _deviation(aspect: str, name: str, source: str = NO_REPORT, **changes: Any) -> Deviation:
-    return Deviation(name, aspect, name, source, changes)
+def _deviation(
+    aspect: str, name: str, source: str = NO_REPORT, **changes: Any
+) -> ConversionDeviation:
+    return ConversionDeviation(name, aspect, name, source, changes)
 
 
 _TE = "gh:NVIDIA/TransformerEngine#3262"
@@ -87,7 +90,7 @@ _FORMATS = {
 }
 
 
-def fitting(how: BlockHow) -> list[Deviation]:
+def fitting(how: BlockHow) -> list[ConversionDeviation]:
     """The deviations that are possible here."""
     quantizes = isinstance(how, BlockQuantization)
     same = {f"divided by the scale of {how.rounding}"}

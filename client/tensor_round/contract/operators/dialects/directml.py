@@ -341,7 +341,7 @@ class DirectMLRound(RoundOperator):
         self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
     ) -> DirectMLDescriptor:
         """The ``directml`` descriptor, on the stated tensors or on two equal packed ones."""
-        stated = self.tensors if dtype is None and shape is None else None
+        stated, tensor = self.tensors if dtype is None and shape is None else None, None
         if stated is None:
             tensor = {
                 "DataType": name_in(DTYPES, canonical_name(dtype)),

@@ -1,4 +1,4 @@
-"""Wrong kernels, and the models that must name them."""
+"""Wrong kernels, and the deviations that must name them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from support.cases.wrong_kernels import PLANTED, PLANTED_IDS, Array, half_added, nans_as, right
 from tensor_round.contract.dtypes import BY_NAME
-from tensor_round_verify import MODELS, ROUNDINGS, is_nan, rounded, samples, verify
+from tensor_round_verify import DEVIATIONS, ROUNDINGS, is_nan, rounded, samples, verify
 
 pytestmark = pytest.mark.slow
 
@@ -29,14 +29,14 @@ def test_a_planted_fault_is_named(
     assert verdict.wrong > 0
     assert verdict.calls == ()
     assert verdict.explanation.complete
-    assert [model.name for model in verdict.explanation.models] == names
+    assert [deviation.name for deviation in verdict.explanation.deviations] == names
     assert all(name in str(verdict) for name in names)
 
 
-def test_every_model_is_planted() -> None:
+def test_every_deviation_is_planted() -> None:
     planted = {name for *_, names in PLANTED for name in names}
     # Only its clamped infinities tell it from "through float16", as float32's do above.
-    assert {model.name for model in MODELS} - planted == {"through float16 clamped"}
+    assert {deviation.name for deviation in DEVIATIONS} - planted == {"through float16 clamped"}
 
 
 @pytest.mark.parametrize(("dtype", "rounding"), [*zip(BY_NAME, cycle(ROUNDINGS), strict=False)])
@@ -46,7 +46,7 @@ def test_a_right_kernel_passes(dtype: str, rounding: str) -> None:
     assert report.right
     assert (verdict.wrong, verdict.classes) == (0, ())
     assert (verdict.calls, verdict.refused) == ((), ())
-    assert verdict.explanation.models == ()
+    assert verdict.explanation.deviations == ()
     assert verdict.explanation.complete
 
 
@@ -67,7 +67,7 @@ def test_numbers_may_be_explained_and_nans_not() -> None:
     (verdict,) = verify(kernel, dtypes=["float16"], roundings=["ties_to_away"]).verdicts
     assert not verdict.explanation.complete
     assert str(verdict).endswith(
-        "for numbers this is trunc(x + copysign(0.5, x)); no named model explains the NaNs"
+        "for numbers this is trunc(x + copysign(0.5, x)); no named deviation explains the NaNs"
     )
 
 
@@ -91,18 +91,18 @@ def test_nans_have_to_come_back_as_asked_for(
     assert found == wrong
 
 
-@pytest.mark.parametrize("model", MODELS, ids=str)
-def test_models_keep_foreign_parts(model: Any) -> None:
-    """Models of numbers keep NaNs, those of NaNs keep numbers; each says where it was met."""
+@pytest.mark.parametrize("deviation", DEVIATIONS, ids=str)
+def test_deviations_keep_foreign_parts(deviation: Any) -> None:
+    """Deviations of numbers keep NaNs, those of NaNs keep numbers; each says where it was met."""
     dtype, rounding = next(
         pair
         for pair in product(["float16", "float32", "float64", "int64"], ROUNDINGS)
-        if model.fits(*pair)
+        if deviation.fits(*pair)
     )
     bits = samples(dtype, random_count=100)
-    kernel = model.around(lambda b, d, r: rounded(b, d, r))
+    kernel = deviation.around(lambda b, d, r: rounded(b, d, r))
     got, want = kernel(bits, dtype, rounding), rounded(bits, dtype, rounding)
-    theirs = is_nan(dtype, bits) == (model.aspect == "nans")
+    theirs = is_nan(dtype, bits) == (deviation.aspect == "nans")
     np.testing.assert_array_equal(got[~theirs], want[~theirs])
-    assert model.about
-    assert model.source
+    assert deviation.about
+    assert deviation.source

@@ -1,29 +1,28 @@
-"""Named models of misbehaviour: the ways in which real runtimes round wrong.
+"""Named deviations of rounding: the ways in which real runtimes round wrong.
 
-A model turns a right kernel into a wrong one. Models compose: a runtime may add a half, lose the
-sign of -0.0, and quiet NaNs. ``source`` is where each was found: an issue on GitHub as
-gh:owner/name#number, or a runtime in which this package finds it.
+A deviation turns a right kernel into a wrong one. Deviations compose: a runtime may add a half,
+lose the sign of -0.0, and quiet NaNs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
 from . import faulty_kernels as faulty
-from .faulty_kernels import Change, Kernel
+from .deviation import NO_REPORT, Deviation
+from .faulty_kernels import Change, Kernel, exact
 from .reference import FLOATS, INTEGER_WIDTHS
 
 #: A ``formula`` replaces the kernel, a ``path`` changes its operand and its format, ``zeros`` and
 #: ``nans`` change these among its results.
 Aspect = Literal["formula", "path", "zeros", "nans"]
-#: Whether a model can apply: (dtype, rounding) -> bool.
+#: Whether a deviation can apply: (dtype, rounding) -> bool.
 Fits = Callable[[str, str], bool]
 
-_NO_REPORT = "no report known"
 _SATURATING = "conversions of ARM, of CUDA, and of Rust"
 
 
@@ -36,15 +35,11 @@ def _with_infinity(dtype: str, _: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
-    """One model of misbehaviour: its name, its effect in words, and where it was found."""
+class RoundingDeviation(Deviation):
+    """One wrong way to round; its ``aspect`` is one of :data:`Aspect`."""
 
-    name: str
-    aspect: Aspect
-    about: str
-    source: str
     change: Change = field(repr=False, compare=False)
-    #: Whether the model can apply to a dtype and a direction.
+    #: Whether the deviation can apply to a dtype and a direction.
     fits: Fits = field(default=_floats, repr=False, compare=False)
     #: The dtype that the kernel computes in; None is the tensor's own.
     computes_in: str | None = None
@@ -59,8 +54,8 @@ class Model:
         return self.name
 
 
-def _direction(name: str, rounding: str, source: str) -> Model:
-    return Model(
+def _direction(name: str, rounding: str, source: str) -> RoundingDeviation:
+    return RoundingDeviation(
         name,
         "formula",
         f"always rounds {rounding}",
@@ -71,8 +66,8 @@ def _direction(name: str, rounding: str, source: str) -> Model:
     )
 
 
-def _path(narrow: str, source: str, *, clamped: bool = False) -> Model:
-    return Model(
+def _path(narrow: str, source: str, *, clamped: bool = False) -> RoundingDeviation:
+    return RoundingDeviation(
         f"through {narrow}" + (" clamped" if clamped else ""),
         "path",
         f"converts to {narrow}, {'clamped to its range, ' if clamped else ''}rounds, converts back",
@@ -83,8 +78,8 @@ def _path(narrow: str, source: str, *, clamped: bool = False) -> Model:
     )
 
 
-def _integer_path(width: int, narrow: str, source: str) -> Model:
-    return Model(
+def _integer_path(width: int, narrow: str, source: str) -> RoundingDeviation:
+    return RoundingDeviation(
         f"integers through {narrow}",
         "path",
         f"rounds the low {width} bits, as a signed integer, in {narrow}",
@@ -101,22 +96,22 @@ FORMULAS = (
         "ties_to_away",
         "gh:apache/tvm#18590, gh:llvm/torch-mlir#1811, gh:sonos/tract#2672",
     ),
-    _direction("half to even", "ties_to_even", _NO_REPORT),
+    _direction("half to even", "ties_to_even", NO_REPORT),
     _direction(
         "truncation",
         "toward_zero",
         "gh:microsoft/onnxruntime#18576 (QuantizeLinear), gh:ARM-software/ComputeLibrary#834",
     ),
-    _direction("floor", "toward_negative", _NO_REPORT),
-    _direction("ceil", "toward_positive", _NO_REPORT),
-    Model(
+    _direction("floor", "toward_negative", NO_REPORT),
+    _direction("ceil", "toward_positive", NO_REPORT),
+    RoundingDeviation(
         "half toward +infinity",
         "formula",
         "rounds ties up, as JavaScript's Math.round",
         "gh:tensorflow/tfjs#7373, gh:tenstorrent/tt-metal#56525",
         faulty.half_up,
     ),
-    Model(
+    RoundingDeviation(
         "trunc(x + copysign(0.5, x))",
         "formula",
         "adds a half in the tensor's own format, which rounds the sum; "
@@ -124,70 +119,70 @@ FORMULAS = (
         "OpenVINO's CPU plugin (half_away_from_zero), ggml's Vulkan shader unary.comp",
         faulty.formula(faulty.trunc_of_half_added),
     ),
-    Model(
+    RoundingDeviation(
         "floor(x + 0.5)",
         "formula",
         "adds a half in the tensor's own format, which rounds the sum",
         "gh:KhronosGroup/SPIRV-Cross#1530, gh:WebKit/WebKit#63337, gh:odin-lang/Odin#2675",
         faulty.formula(faulty.floor_of_half_added),
     ),
-    Model(
+    RoundingDeviation(
         "trunc(x + 0.5)",
         "formula",
         "adds a half, rounds the sum, and truncates: negatives with a fraction come out too large",
-        _NO_REPORT,
+        NO_REPORT,
         faulty.formula(faulty.trunc_of_sum),
     ),
-    Model(
+    RoundingDeviation(
         "trunc(x + 0.5) in a wider type",
         "formula",
         "adds a half exactly, as in double, and truncates",
-        _NO_REPORT,
+        NO_REPORT,
         faulty.formula(faulty.trunc_of_wide_sum),
         lambda dtype, _: dtype in FLOATS and dtype != "float64",
     ),
-    Model(
+    RoundingDeviation(
         "magic number",
         "formula",
         "adds and subtracts 1.5 * 2^p, p fraction bits (12582912 in float32): large numbers lose "
         "their last bits, and zeros their sign",
-        _NO_REPORT,
+        NO_REPORT,
         faulty.formula(faulty.magic),
     ),
-    Model(
+    RoundingDeviation(
         "magic number of x's sign",
         "formula",
         "adds and subtracts 2^p with the sign of x (8388608 in float32)",
-        _NO_REPORT,
+        NO_REPORT,
         faulty.formula(faulty.signed_magic),
     ),
-    Model(
+    RoundingDeviation(
         "no rounding",
         "formula",
         "returns every element as it is",
-        _NO_REPORT,
+        NO_REPORT,
         lambda bits, *_: bits,
     ),
 )
 PATHS = (
-    Model(
+    RoundingDeviation(
         "flush subnormals",
         "path",
         "reads subnormals as zeros of their sign",
         "JAX on the CPU (gh:jax-ml/jax#38995), LiteRT by XNNPACK: ceil and floor",
         faulty.flushed,
     ),
-    _path("float32", _NO_REPORT),
+    _path("float32", NO_REPORT),
     _path("float32", "OpenVINO's CPU plugin, float64", clamped=True),
-    _path("float16", _NO_REPORT),
-    _path("float16", _NO_REPORT, clamped=True),
+    _path("float16", NO_REPORT),
+    _path("float16", NO_REPORT, clamped=True),
     _path("bfloat16", "gh:flashinfer-ai/flashinfer#5128, of a cast"),
     *(
-        Model(
+        RoundingDeviation(
             "rounded to halves first" + (", 2x overflows" if overflows else ""),
             "path",
             f"rint(rint(2x) / 2): rounds twice{told}",
-            _NO_REPORT,
+            NO_REPORT,
             faulty.halves_first(overflows=overflows),
             lambda dtype, asked: dtype in FLOATS and not asked.startswith("toward_"),
         )
@@ -197,21 +192,21 @@ PATHS = (
     _integer_path(64, "float64", "np.rint of int64, converted back"),
 )
 ZEROS = (
-    Model(
+    RoundingDeviation(
         "zero's sign lost",
         "zeros",
         "every zero becomes +0.0",
         "gh:gpuweb/gpuweb#1381 (WGSL allows it), gh:moonbitlang/core#3912",
         faulty.zeros_lost(lambda bits, _: np.ones(bits.shape, np.bool_)),
     ),
-    Model(
+    RoundingDeviation(
         "zero's sign lost by -0.0 alone",
         "zeros",
         "-0.0 becomes +0.0; negatives that round to zero keep their sign",
         "OpenVINO's CPU plugin, ggml's Vulkan shader: the sign is that of x >= 0",
         faulty.zeros_lost(lambda bits, negative_zero: bits == negative_zero),
     ),
-    Model(
+    RoundingDeviation(
         "zero's sign lost by all but -0.0",
         "zeros",
         "negatives that round to zero become +0.0; -0.0 is kept",
@@ -221,7 +216,7 @@ ZEROS = (
 )
 #: They stand in place of a change of zeros: integers have no -0.0.
 INTEGERS = tuple(
-    Model(
+    RoundingDeviation(
         f"through int{width}{' saturated' if saturates else ''}",
         "zeros",
         f"converts the result to int{width} and back: -0.0 becomes +0.0, numbers beyond the type "
@@ -233,7 +228,7 @@ INTEGERS = tuple(
     for saturates in (False, True)
     for width in (32, 64)
 )
-QUIETED = Model(
+QUIETED = RoundingDeviation(
     "NaN quieted",
     "nans",
     "sets the quiet bit of signalling NaNs; sign and payload stay",
@@ -241,14 +236,14 @@ QUIETED = Model(
     faulty.nans_become(faulty.quieted),
     _with_infinity,
 )
-PAYLOAD_LOST = Model(
+PAYLOAD_LOST = RoundingDeviation(
     "payload lost",
     "nans",
     "every NaN becomes quiet, without payload; its sign stays",
     "ONNX Runtime's float16, ml_dtypes' bfloat16",
     faulty.nans_become(faulty.payload_lost),
 )
-PAYLOAD_CUT = Model(
+PAYLOAD_CUT = RoundingDeviation(
     "payload cut to float32's",
     "nans",
     "quiets NaNs, and keeps only the payload bits that float32 has",
@@ -256,7 +251,7 @@ PAYLOAD_CUT = Model(
     faulty.nans_become(faulty.cut_to("float32")),
     lambda dtype, _: dtype == "float64",
 )
-SIGN_LOST = Model(
+SIGN_LOST = RoundingDeviation(
     "NaN's sign lost",
     "nans",
     "clears the sign of NaNs",
@@ -264,7 +259,7 @@ SIGN_LOST = Model(
     faulty.nans_become(faulty.sign_lost),
 )
 CANONICAL = tuple(
-    Model(
+    RoundingDeviation(
         f"NaN canonical ({pattern})",
         "nans",
         f"every NaN becomes one pattern: {pattern}",
@@ -279,7 +274,7 @@ CANONICAL = tuple(
     )
 )
 NUMBERS = tuple(
-    Model(
+    RoundingDeviation(
         f"NaN as {name}",
         "nans",
         f"every NaN becomes {name}",
@@ -295,5 +290,37 @@ NUMBERS = tuple(
 )
 NANS = (QUIETED, PAYLOAD_LOST, PAYLOAD_CUT, *CANONICAL, SIGN_LOST, *NUMBERS)
 
-#: All models, formulas first.
-MODELS: tuple[Model, ...] = (*FORMULAS, *PATHS, *ZEROS, *INTEGERS, *NANS)
+#: All deviations of rounding, formulas first.
+DEVIATIONS: tuple[RoundingDeviation, ...] = (*FORMULAS, *PATHS, *ZEROS, *INTEGERS, *NANS)
+#: Deviations that occur together; each is around those before it.
+Combination = tuple[RoundingDeviation, ...]
+
+
+def kernel_of(deviations: Iterable[RoundingDeviation], kernel: Kernel = exact) -> Kernel:
+    """A right kernel with these faults, the first innermost."""
+    for deviation in deviations:
+        kernel = deviation.around(kernel)
+    return kernel
+
+
+def combinations(dtype: str, rounding: str) -> Iterator[Combination]:
+    """None, and every sensible combination of a formula, a change of zeros, and a path."""
+    for path in _fitting(PATHS, dtype, rounding):
+        inside = path[0].computes_in or dtype if path else dtype
+        for formula in _fitting(FORMULAS, inside, rounding):
+            # Integers are tried without another detour alone.
+            for zeros in _fitting(ZEROS if path else (*ZEROS, *INTEGERS), inside, rounding):
+                yield (*formula, *zeros, *path)
+
+
+def nan_combinations(dtype: str, rounding: str) -> Iterator[Combination]:
+    """None, and every sensible combination of changes of NaNs."""
+    yield from _fitting(NANS, dtype, rounding)
+    for deviation in (QUIETED, PAYLOAD_CUT):
+        if deviation.fits(dtype, rounding):
+            yield (deviation, SIGN_LOST)
+
+
+def _fitting(deviations: Combination, dtype: str, rounding: str) -> list[Combination]:
+    """The empty combination, and each single deviation that fits."""
+    return [(), *((one,) for one in deviations if one.fits(dtype, rounding))]
