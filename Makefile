@@ -196,13 +196,19 @@ runtimes: $(ORACLES)/.oracles ## Verify the runtimes of test-oracles: docs/runti
 
 # An interpreter that was optimized by a profile, as the images' is, if one is here and none is named.
 BENCH := .venvs/bench
-$(BENCH)/pyvenv.cfg: FORCE
+LIBRARIES := .venvs/libraries
+$(BENCH)/pyvenv.cfg $(LIBRARIES)/pyvenv.cfg: FORCE
 	@for python in $(PYTHON) $(if $(filter file,$(origin PYTHON)),/usr/bin/python3 python3.1{4,3,2,1}); do \
 		$$python bench/measuring/interpreter.py 2>/dev/null && break; python=$(PYTHON); done; \
-	$(ENVIRONMENT) $$python $(BENCH) chosen
+	$(ENVIRONMENT) $$python $(@D) chosen
 
 $(BENCH)/.bench: $(BENCH)/pyvenv.cfg pyproject.toml
 	$(call install,$(BENCH)/bin,-e '.[service]' -e '.[cli]' -e '.[compiled]',ci)
+	@touch $@
+
+$(LIBRARIES)/.libraries: $(LIBRARIES)/pyvenv.cfg pyproject.toml bench/libraries/requirements.txt
+	$(LIBRARIES)/bin/pip install -q --upgrade 'pip>=25.1'
+	$(LIBRARIES)/bin/pip install -q -e '.[service,cli,compiled]' -r bench/libraries/requirements.txt
 	@touch $@
 
 TRITON := .venvs/triton
@@ -214,7 +220,7 @@ $(TRITON)/.triton: bench/servers/triton/requirements.txt $(TRITON)/pyvenv.cfg
 	cp $$from/python_backend_stubs/$$version/triton_python_backend_stub $(TRITON)/backends/python/
 	@touch $@
 
-bench: $(BENCH)/.bench build/load $(if $(PEERS),$(TRITON)/.triton $(ORACLES)/.oracles) ## Measure the service and its peers (12 minutes; ARGS=--quick; PEERS=1 installs 2 GB of peers first)
+bench: $(BENCH)/.bench build/load $(if $(PEERS),$(TRITON)/.triton $(ORACLES)/.oracles) $(if $(findstring libraries,$(ARGS)),$(LIBRARIES)/.libraries) ## Measure the service and its peers (12 minutes; ARGS=--quick; PEERS=1 installs 2 GB of peers first; ARGS='--only libraries' measures what docs/decisions.md decides)
 	$(BENCH)/bin/python -m bench $(ARGS)
 
 PEER_TESTS := .venvs/peers

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from .libraries import measure as libraries
 from .measuring import deployed, grpc, interpreter, latency, load, machine, memory
 from .measuring.client import Arena
 from .peers import targets, variants
@@ -26,10 +27,12 @@ ORACLES = Path(".venvs/oracles/bin/python")
 TRIED = Path("build/bench/tried.json")
 
 SECTIONS = ("latency", "load", "deployed", "grpc", "memory", "kernels")
+#: What is measured only if it is asked for.
+ASKED_FOR = ("libraries",)
 #: Those whose rows are targets.
 TARGETED = {"latency", "load", "memory"}
 #: Those whose requests are large.
-LARGE = {*TARGETED, "grpc"}
+LARGE = {*TARGETED, "grpc", "libraries"}
 
 BEGAN = time.monotonic()
 
@@ -40,7 +43,10 @@ def main() -> None:
         "--quick", action="store_true", help="fewer rounds, smaller tensors: to try the bench"
     )
     parser.add_argument(
-        "--only", nargs="+", choices=SECTIONS, help="measure these alone; such runs are not kept"
+        "--only",
+        nargs="+",
+        choices=(*SECTIONS, *ASKED_FOR),
+        help="measure these alone; such runs are not kept",
     )
     parser.add_argument("--output", type=Path, help="the JSON file to write")
     arguments = parser.parse_args()
@@ -79,6 +85,9 @@ def measure(sections: Collection[str], *, quick: bool) -> dict[str, Any]:
     if "kernels" in sections and not quick:
         tell("kernels")
         found["kernels"] = kernels(missing)
+    if "libraries" in sections:
+        tell("libraries")
+        found["libraries"] = libraries.measure(arena, missing, quick=quick)
     found["missing"] = missing
     judged = goals.judged(found)
     whole = len(sections) == len(SECTIONS)

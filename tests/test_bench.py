@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 import sysconfig
 from pathlib import Path
 from typing import Any
@@ -103,3 +107,19 @@ def test_grpc_is_held_to_triton() -> None:
     both, alone = (tables.beside(some)[1:] for some in (rows, rows[:1]))
     assert both == [[*about, "1.00 ms", "0.30 x", "0.30 x", "400 us", "800 us", "0.50 x"]]
     assert alone == [[*about, "-", "-", "-", "400 us", "-", "-"]]
+
+
+def test_own_code_and_libraries_do_the_same_work(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.libraries.inside", "1"],
+        cwd=RESULTS.parent.parent,
+        env={**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)},
+        capture_output=True,
+        check=True,
+    )
+    found = json.loads(done.stdout)
+    assert [row["library"] for row in found] == ["h2", "h2", "prometheus_client, several processes"]
+    told = {path.name.partition("_")[0].partition("-")[0] for path in tmp_path.iterdir()}
+    assert told >= {"metrics", "counter", "histogram"}
+    for row, shown in zip(found, tables.by_hand(found)[1:], strict=True):
+        assert shown[-1] == f"{row['theirs'] / row['own']:.1f} x"

@@ -5,10 +5,14 @@ A busy moment of the machine hits all rows alike if each has a block in its turn
 
 from __future__ import annotations
 
+import json
 import statistics
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
+
+import numpy as np
 
 from ..load_generator.generator import LoadFailed
 from .client import Refused
@@ -106,3 +110,17 @@ def at_once(calls: Calls, places: int, seconds: float) -> tuple[float, int]:
     for _ in range(places):
         calls.finish()
     return (clock() - began) / number, number
+
+
+def answer(calls: Any, tensor: np.typing.NDArray[Any], places: int, warm_up: int) -> None:
+    """Ask in a process of its own, for another one that measures.
+
+    It prints ``true`` when it has been answered rightly. For each line of its stdin, the seconds of
+    a block, it prints the seconds of a request and the number of requests, as JSON.
+    """
+    for _ in range(warm_up):
+        if not np.array_equal(calls(), np.rint(tensor)):
+            raise SystemExit(f"wrong responses of {tensor.nbytes} bytes")
+    print("true", flush=True)
+    for line in sys.stdin:
+        print(json.dumps(block(calls, places, float(line))), flush=True)

@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 from ..peers.protocols import Call
@@ -135,14 +136,21 @@ print(json.dumps({{name: version(name) for name in {PACKAGES}}}))
 
 
 @contextmanager
-def connected(address: Address, nbytes: int, streams: int, warm_up: int) -> Iterator[Client]:
-    """A process of :mod:`..peers.triton_client` that has had right answers."""
-    log = LOGS / f"tritonclient-{address}.log"
+def connected(
+    address: Address,
+    nbytes: int,
+    streams: int,
+    warm_up: int,
+    program: tuple[Path, str] = (PYTHON, "bench.peers.triton_client"),
+) -> Iterator[Client]:
+    """A client in a process of its own, an interpreter's module, that has had right answers."""
+    python, module = program
+    log = LOGS / f"{module}-{Path(str(address)).name}.log"
     arguments = map(str, (address, nbytes, streams, warm_up))
     with (
         log.open("wb") as errors,
         subprocess.Popen(
-            [PYTHON, "-m", "bench.peers.triton_client", *arguments],
+            [python, "-m", module, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
@@ -156,7 +164,7 @@ def connected(address: Address, nbytes: int, streams: int, warm_up: int) -> Iter
         def told() -> Any:
             if line := answers.readline():
                 return json.loads(line)
-            raise Refused(f"{TRITONCLIENT} ended; see {log}")
+            raise Refused(f"{module} ended; see {log}")
 
         def ask(seconds: float) -> tuple[float, int]:
             print(seconds, file=requests, flush=True)

@@ -138,3 +138,16 @@ def sdk(address: Address, arena: Arena, nbytes: int, *, into: bool) -> Iterator[
     out = np.empty_like(tensor) if into else None
     with tensor_round.Client(f"http://127.0.0.1:{address}") as client:
         yield lambda: client.round(tensor, out=out).view(np.uint8)
+
+
+@contextmanager
+def sdk_by_httpx2(address: Address, arena: Arena, nbytes: int) -> Iterator[Call]:
+    """The same by httpx2's own transport."""
+    import httpx2
+
+    import tensor_round
+
+    tensor = arena.tensor(nbytes)
+    url = f"http://127.0.0.1:{address}"
+    with tensor_round.Client(url, transport=httpx2.HTTPTransport()) as client:
+        yield lambda: client.round(tensor).view(np.uint8)

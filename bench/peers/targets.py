@@ -25,6 +25,8 @@ MIB = 1 << 20
 
 HERE = Path(__file__).parent.parent
 TRITON = Path(".venvs/triton")
+#: What the service does without, of bench/libraries/requirements.txt.
+LIBRARIES = Path(".venvs/libraries/bin/python")
 #: The tests' own: an authority, and of it a server called localhost.
 CERTIFICATES = HERE.parent / "tests" / "support" / "services" / "certificates"
 #: Of this run alone; the service has no more than its digest.
@@ -39,7 +41,7 @@ class Program:
 
     command: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
-    #: What must be there; `make bench PEERS=1` sees to it.
+    #: What must be there; `make bench` sees to it, for peers with PEERS=1.
     needs: Path = HERE
     #: Files to write before it is started.
     files: Mapping[Path, str] = field(default_factory=dict)
@@ -100,6 +102,9 @@ PROGRAMS = {
     "service-keys": service(f"--api-keys-file={KEYS}", files={KEYS: f"{DIGEST} bench\n"}),
     "service-tls": service(f"--ssl-certfile={CERTIFICATES / 'server.pem'}"),
     "service-unix": service("--uds", "{uds}"),
+    "grpcio": Program(
+        (str(LIBRARIES), "-m", "bench.libraries.grpcio_server", "{uds}"), needs=LIBRARIES
+    ),
     "triton": triton("--http-port={port}", "--allow-grpc=false"),
     "triton-grpc": triton("--grpc-port={port}", "--allow-http=false"),
 }

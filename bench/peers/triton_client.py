@@ -1,22 +1,19 @@
 """tritonclient.grpc as a process of its own: what it needs is not what the service is tested with.
 
-``python -m bench.peers.triton_client PORT BYTES STREAMS WARM_UP`` prints ``true`` when it has been
-answered rightly. For each line of its stdin, the seconds of a block, it prints the seconds of a
-request and the number of requests, as JSON.
+``python -m bench.peers.triton_client PORT BYTES STREAMS WARM_UP``: see
+:func:`..measuring.blocks.answer`.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
-import numpy as np
 import tritonclient.grpc as triton
 
-from ..measuring.blocks import block
+from ..measuring.blocks import answer
 from ..measuring.client import Arena
 
 MODEL = "round"
@@ -53,17 +50,7 @@ def main() -> None:
     port, nbytes, streams, warm_up = map(int, sys.argv[1:])
     tensor = Arena(nbytes).tensor(nbytes)
     with triton.InferenceServerClient(f"127.0.0.1:{port}") as client:
-        calls = Calls(client, tensor)
-        for _ in range(warm_up):
-            if not np.array_equal(calls(), np.rint(tensor)):
-                raise SystemExit(f"wrong responses of {nbytes} bytes")
-        tell(True)
-        for line in sys.stdin:
-            tell(block(calls, streams, float(line)))
-
-
-def tell(what: object) -> None:
-    print(json.dumps(what), flush=True)
+        answer(Calls(client, tensor), tensor, streams, warm_up)
 
 
 if __name__ == "__main__":

@@ -75,6 +75,7 @@ def render(results: dict[str, Any]) -> str:
         ("gRPC, a call of 64 MiB: growth of the server's peak memory", growth(grpc_memory)),
         ("A request of 256 MiB: growth of the server's peak memory", growth(results["memory"])),
         ("Kernels", plain(results["kernels"])),
+        ("Made by hand, beside a library", by_hand(results.get("libraries", []))),
         (
             "Not measured",
             [["", "why"]] + [[name, why] for name, why in results["missing"].items()],
@@ -133,6 +134,23 @@ def deployed(rows: Sequence[dict[str, Any]], shown: Callable[[float], str]) -> l
         ]
         for row in rows
     ]
+
+
+def by_hand(rows: Sequence[dict[str, Any]]) -> list[list[str]]:
+    """What docs/decisions.md shows."""
+    found = [["library", "measured", "own", "the library's", "times"]]
+    for row in rows:
+        own, others = row.get("own"), row.get("theirs")
+        both = own and others
+        found.append(
+            [
+                row["library"],
+                row["what"],
+                *(seconds(value) if value else ABSENT for value in (own, others)),
+                f"{others / own:.1f} x" if both else ABSENT,
+            ]
+        )
+    return found
 
 
 def ratios(row: dict[str, Any], base: dict[str, Any] | None) -> tuple[str, str]:
