@@ -95,7 +95,7 @@ AGAIN = $(MAKE) --no-print-directory
 
 .PHONY: test-pythons
 # What a request, a client and a stop go through, and what lies on asyncio.
-IMAGE_TESTS := $(addprefix tests/service/,http1 grpc engine) \
+IMAGE_TESTS := $(addprefix tests/service/,net grpc engine) \
 	$(addprefix tests/e2e/,rounding v2 sdk process)
 test-pythons: ## Run the whole suite on each supported Python that is found (PYTHONS="/path/of/python3.14"); with IMAGE=1 types, end-to-end, connection and engine tests on the images' alone
 	PYTHONS="$(PYTHONS)" $(PYTHON) tools/pythons.py $(if $(IMAGE),--image) $(AGAIN) \

@@ -119,7 +119,7 @@ JUDGES = ("reference", "patterns", "conversions/reference", "conversions/pattern
 JUDGE_MODULES = ("reference", "patterns", "conversions.reference", "conversions.patterns")
 #: What HTTP stands on; the wire's modules are http1 and native alone.
 HTTP_MODULES = (
-    *("tensor_round_service.http1", "tensor_round_service.grpc.http2"),
+    *("tensor_round_service.net.http1", "tensor_round_service.grpc.http2"),
     *("tensor_round_service.content", "tensor_round.contract.errors"),
     *("tensor_round.contract.progress", "tensor_round.contract.wire.http1"),
     "tensor_round.contract.wire.native",
@@ -327,7 +327,7 @@ def test_the_table_of_rooms_has_every_folder() -> None:
 
 
 def test_the_engine_imports_without_http() -> None:
-    closed = [*sorted(WEB), *("httptools", "tensor_round_service.http1")]
+    closed = [*sorted(WEB), *("httptools", "tensor_round_service.net.http1")]
     closed.append("tensor_round_service.routes")
     code = (
         "import sys\n"

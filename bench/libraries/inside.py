@@ -25,13 +25,13 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from tensor_round_service.app import create_app
 from tensor_round_service.engine.job import PHASES, Job
-from tensor_round_service.grpc.http2 import frames
-from tensor_round_service.grpc.http2.fields import encoded
-from tensor_round_service.grpc.http2.frames import Kind, Setting
-from tensor_round_service.grpc.http2.limits import SessionLimits
-from tensor_round_service.grpc.http2.session import Session
-from tensor_round_service.grpc.http2.stream import Stream
 from tensor_round_service.metrics.counts import BUCKETS, Metrics
+from tensor_round_service.net.http2 import frames
+from tensor_round_service.net.http2.fields import encoded
+from tensor_round_service.net.http2.frames import Kind, Setting
+from tensor_round_service.net.http2.limits import SessionLimits
+from tensor_round_service.net.http2.session import Session
+from tensor_round_service.net.http2.stream import Stream
 from tensor_round_service.settings import Settings
 
 from ..measuring.blocks import in_turn

@@ -9,12 +9,11 @@ from time import perf_counter
 
 from .auth.api_keys import CREDENTIALS
 from .auth.origins import SAFE_METHODS, Cors, check_origin
-from .content.sources import ClientDisconnected
 from .engine.job import Job
 from .engine.memory import Memory
 from .failures import FAILED, refusal_for
 from .gate import ABANDONED, Gate, Span
-from .http1.asgi import (
+from .net.asgi import (
     AsgiApplication,
     AsgiRequest,
     Receive,
@@ -23,10 +22,11 @@ from .http1.asgi import (
     respond_by_asgi,
     send_response,
 )
-from .http1.context import Exchange
-from .http1.head import METHODS, MalformedRequest, RequestHead, traceparent_of
-from .http1.request import Request
-from .http1.response import (
+from .net.bodies import ClientDisconnected
+from .net.head import MalformedRequest, traceparent_of
+from .net.http1.head import METHODS, RequestHead
+from .net.request import Request
+from .net.response import (
     CACHE_CONTROL,
     NO_STORE,
     REQUEST_ID,
@@ -36,13 +36,14 @@ from .http1.response import (
     head_bytes,
     request_id_field,
 )
+from .net.server import Exchange
 from .refusals import Refusals
 from .routes.table import Table
 
 
 @dataclass(eq=False)
 class Dispatcher:
-    """The request handler of :mod:`.http1`: tensor routes, and FastAPI for all other paths."""
+    """The request handler of :mod:`.net`: tensor routes, and FastAPI for all other paths."""
 
     framework: AsgiApplication
     table: Table

@@ -19,7 +19,7 @@ from .deployment import Deployment
 from .engine.engine import Engine
 from .engine.readiness import ProcessLifecycle, Readiness
 from .gate import Gate
-from .http1.context import Successor
+from .net.server import Successor
 from .openapi.document import Description
 from .refusals import ErrorForm
 from .routes.table import Row

@@ -13,8 +13,9 @@ from tensor_round.contract.quoting import shown
 from .auth.api_keys import Authenticator
 from .auth.origins import HostCheck
 from .engine.job import Observer
-from .http1.head import METHODS, Head, traceparent_of
 from .metrics.counts import Metrics
+from .net.head import Head, traceparent_of
+from .net.http1.head import METHODS
 
 _ACCESS = logging.getLogger("tensor_round_service.access_log")
 

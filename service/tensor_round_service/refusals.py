@@ -24,11 +24,11 @@ from tensor_round.contract.errors import (
 )
 from tensor_round.contract.wire import native
 
-from .content.codings import CODINGS
-from .content.sources import ClientDisconnected
 from .failures import FAILED, NO_MEMORY, refusal_for
-from .http1.head import Header, MalformedRequest
-from .http1.response import NO_STORE, Response, field_name, of_type
+from .net.bodies import ClientDisconnected
+from .net.codings import CODINGS
+from .net.head import Header, MalformedRequest
+from .net.response import NO_STORE, Response, field_name, of_type
 
 _RETRY_AFTER = field_name(native.RETRY_AFTER)
 #: What to send instead (RFC 9110, section 15.5.16).

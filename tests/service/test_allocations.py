@@ -22,8 +22,8 @@ from support.http.native_form import message
 from support.memory import traced
 from support.services.hosted import HostedService
 from tensor_round_service.backends.select import compiled_kernels
-from tensor_round_service.grpc.http2 import frames
-from tensor_round_service.grpc.http2.frames import Kind, Setting
+from tensor_round_service.net.http2 import frames
+from tensor_round_service.net.http2.frames import Kind, Setting
 
 KIB, MIB = 1 << 10, 1 << 20
 #: Requests until caches and pools are full; those of a round, and rounds.

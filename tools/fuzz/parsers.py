@@ -22,9 +22,10 @@ from tensor_round.contract.operators.importers import from_dxdispatch, from_open
 from tensor_round.contract.operators.registry import operator_from_text
 from tensor_round.contract.wire import native, npy
 from tensor_round.transport.exchange import MAX_PROBLEM_BYTES, refusal
-from tensor_round_service.content.codings import STEP_BYTES, decoder_for
-from tensor_round_service.http1.head import MalformedRequest, split_head
-from tensor_round_service.http1.receiving import BodyReceiver
+from tensor_round_service.net.codings import STEP_BYTES, decoder_for
+from tensor_round_service.net.head import MalformedRequest
+from tensor_round_service.net.http1.head import split_head
+from tensor_round_service.net.http1.receiving import BodyReceiver
 from tensor_round_service.oip import codec
 from tensor_round_service.oip.models import find
 from tensor_round_service.oip.plan import plan

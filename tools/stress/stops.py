@@ -27,8 +27,8 @@ from support.http.http2_frames import HELLO, Frame, block, call_fields, data, sp
 from support.http.http2_site import WIDE
 from support.services.server import Service, forked
 from support.services.workers import replaced_after
-from tensor_round_service.grpc.http2 import frames
-from tensor_round_service.grpc.http2.frames import (
+from tensor_round_service.net.http2 import frames
+from tensor_round_service.net.http2.frames import (
     ACK,
     DEFAULT_WINDOW,
     END_HEADERS,
@@ -38,7 +38,7 @@ from tensor_round_service.grpc.http2.frames import (
     Kind,
     Setting,
 )
-from tensor_round_service.grpc.http2.limits import SessionLimits
+from tensor_round_service.net.http2.limits import SessionLimits
 
 from .metrics import Report
 

@@ -20,10 +20,10 @@ from bench.measuring.processes import status
 
 from support.http.http2_frames import HELLO, block, call_fields, data
 from support.services.server import Service
-from tensor_round_service.grpc.http2 import frames
-from tensor_round_service.grpc.http2.frames import END_HEADERS, Code, Kind
 from tensor_round_service.grpc.messages import SCHEMA
 from tensor_round_service.grpc.protobuf import varint
+from tensor_round_service.net.http2 import frames
+from tensor_round_service.net.http2.frames import END_HEADERS, Code, Kind
 
 from .metrics import Report
 

@@ -26,8 +26,8 @@ from tensor_round.contract.errors import Unauthorized
 from tensor_round.contract.wire import native
 
 from ..failures import CannotStart
-from ..http1.head import Head
-from ..http1.response import field_name
+from ..net.head import Head
+from ..net.response import field_name
 from ..watched_file import WatchedFile
 
 _AUTHORIZATION = field_name("Authorization")

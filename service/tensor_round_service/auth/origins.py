@@ -20,8 +20,9 @@ from tensor_round.contract.errors import ForeignOrigin, InvalidHost, Misdirected
 from tensor_round.contract.quoting import shown
 from tensor_round.contract.wire import native
 
-from ..http1.head import Header, RequestHead, host_of, is_address
-from ..http1.response import FixedFields, Response, field_name
+from ..net.head import Header
+from ..net.http1.head import RequestHead, host_of, is_address
+from ..net.response import FixedFields, Response, field_name
 from ..settings import Settings
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})

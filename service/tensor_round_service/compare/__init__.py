@@ -18,7 +18,7 @@ from ..engine.differences import check_dense, compared
 from ..engine.engine import ON_A_THREAD, Engine
 from ..engine.job import Job
 from ..features import Feature, Site
-from ..http1.response import Response
+from ..net.response import Response
 from ..openapi.document import Description
 from ..openapi.schemas import Schema, components, ref
 from ..openapi.tensors import HEADERS, PARAMETERS, REQUEST, tensor_operation

@@ -9,7 +9,7 @@ from tensor_round.contract.call import RoundCall, wrong_size
 from tensor_round.contract.errors import PayloadSizeMismatch
 
 from ..backends import Bytes
-from ..content.sources import ByteSource, Prefixed, expect_end
+from ..net.bodies import ByteSource, Prefixed, expect_end
 from .engine import Engine
 from .job import Job
 from .overlap import MIN_BYTES

@@ -18,7 +18,7 @@ from typing import Generic, Protocol, TypeVar
 
 from tensor_round.contract.progress import Pause
 
-from ..content.sources import ClientDisconnected
+from ..net.bodies import ClientDisconnected
 
 #: Seconds between two looks whether a caller has gone.
 LOOK_SECONDS = 0.25

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ..features import Feature, Site
 from ..gate import Gate
+from ..net.http2.connection import Successor
 from ..oip.calls import ControlCalls
 from ..oip.inference import Inference
 from . import control, health
-from .http2.connection import Successor
 from .infer import InferMethods
 from .reflection import reflection_methods
 from .service import Service

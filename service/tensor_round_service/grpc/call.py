@@ -18,12 +18,12 @@ from tensor_round.contract.errors import (
 )
 from tensor_round.contract.quoting import shown
 
-from ..content.codings import DECODING_BYTES, Beside, Decoded, decoder_for, here
-from ..content.sources import ByteSource, Parts, Progress, expect_end, read_all, read_up_to
 from ..engine.job import Job, Observer
 from ..gate import Gate, Span
-from .http2.fields import encoded
-from .http2.serving import ServedStream
+from ..net.bodies import ByteSource, Parts, Progress, expect_end, read_all, read_up_to
+from ..net.codings import DECODING_BYTES, Beside, Decoded, decoder_for, here
+from ..net.http2.fields import encoded
+from ..net.http2.serving import ServedStream
 from .status import CallRefused, Status, trailers_of
 
 #: Of each message: whether it is compressed, and its length in bytes.

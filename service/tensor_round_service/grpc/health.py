@@ -13,9 +13,9 @@ from tensor_round.contract.quoting import shown
 
 from ..engine.job import Job
 from ..engine.memory import Memory
+from ..net.http2.serving import ServedStream
 from .call import Call, Method, prefixed
 from .control import SERVICE, read, unary
-from .http2.serving import ServedStream
 from .messages import SCHEMA
 from .protobuf import Message
 from .status import OK, CallRefused, Status

@@ -11,28 +11,24 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from time import perf_counter
 
-from tensor_round.contract.errors import (
-    PayloadSizeMismatch,
-    RequestRefused,
-    UnsupportedEncoding,
-)
+from tensor_round.contract.errors import PayloadSizeMismatch, RequestRefused, UnsupportedEncoding
 from tensor_round.contract.progress import Pause
 from tensor_round.contract.wire import native
 
-from ..content.sources import ByteSource, ClientDisconnected, Parts, Prefixed, expect_end
 from ..engine.engine import JSON_COST
 from ..engine.job import Job
 from ..engine.receive import admit
 from ..failures import refusal_for
-from ..http1.response import field_name
+from ..net.bodies import ByteSource, ClientDisconnected, Parts, Prefixed, expect_end
+from ..net.http2.fields import encoded
+from ..net.http2.serving import ServedStream
+from ..net.response import field_name
 from ..oip import codec
 from ..oip.inference import Inference
 from ..oip.models import find
 from ..oip.plan import InferencePlan
 from ..routes.tensor_route import beside
 from .call import HEAD_BYTES, MAX_LENGTH, PREFIX_BYTES, Call, Rest, prefixed
-from .http2.fields import encoded
-from .http2.serving import ServedStream
 from .messages import (
     BYTES_A_BYTE,
     SCHEMA,

@@ -20,7 +20,7 @@ from tensor_round.contract.errors import InvalidDescriptor
 from tensor_round.contract.progress import Pause
 from tensor_round.contract.quoting import shown
 
-from ..content.sources import Parts
+from ..net.bodies import Parts
 from ..oip import codec
 from .protobuf import CutOff, Malformed, Message, Schema, fields, read_varint, varint
 

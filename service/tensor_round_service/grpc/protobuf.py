@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, TypeAlias
 
-from .http2.fields import sevens
+from ..net.http2.fields import sevens
 
 Message: TypeAlias = dict[str, Any]
 

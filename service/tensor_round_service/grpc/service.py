@@ -9,15 +9,15 @@ from time import perf_counter
 from tensor_round.contract.errors import Draining, NotOffered, RequestRefused
 from tensor_round.contract.quoting import shown
 
-from ..content.sources import ClientDisconnected
 from ..engine.job import Job
 from ..engine.memory import Memory
 from ..failures import refusal_for
 from ..gate import ABANDONED, Gate, Span
-from ..http1.response import request_id_field
+from ..net.bodies import ClientDisconnected
+from ..net.http2.fields import encoded
+from ..net.http2.serving import ServedStream
+from ..net.response import request_id_field
 from .call import Call, Method
-from .http2.fields import encoded
-from .http2.serving import ServedStream
 from .status import EXPIRED, Status, outcome, seconds_of, status_of
 
 #: What a call takes of the budget while its request is not whole: its stream and its task.

@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 from tensor_round.contract.errors import InvalidDescriptor, RequestRefused, UnsupportedEncoding
 
-from ..content.codings import CODINGS, IDENTITY
-from .http2.fields import encoded
+from ..net.codings import CODINGS, IDENTITY
+from ..net.http2.fields import encoded
 
 
 class Status(IntEnum):

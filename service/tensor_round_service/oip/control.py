@@ -11,9 +11,9 @@ from fastapi import Request
 from tensor_round.contract.errors import MalformedJSON, NotFound
 from tensor_round.contract.wire import strictjson
 
-from ..content.sources import read_all
 from ..engine.job import Job
-from ..http1.asgi import CONTROL_PIECE_BYTES, AsgiRequest
+from ..net.asgi import CONTROL_PIECE_BYTES, AsgiRequest
+from ..net.bodies import read_all
 from ..routes.table import Row
 from ..routes.tensor_route import content_of
 from .calls import Call

@@ -15,10 +15,10 @@ from tensor_round.contract.quoting import shown
 
 from ..backends import Bytes
 from ..codec import jsontensor, nesting
-from ..content.sources import Parts
 from ..engine.engine import INLINE_BYTES, JSON_COST, Engine
 from ..engine.job import Job
 from ..engine.overlap import flat_call
+from ..net.bodies import Parts
 from . import codec
 from .cuda_memory import CudaSharedMemory
 from .plan import CACHED_HEADER_BYTES, SYSTEM_MEMORY_OFF, InferencePlan

@@ -24,7 +24,11 @@ from tensor_round.contract.wire import native
 from ..auth.origins import check_origin
 from ..codec import nesting
 from ..codec.json_size import JSONSize, measure_json
-from ..content.codings import (
+from ..engine.engine import JSON_COST
+from ..engine.job import Job
+from ..engine.receive import admit
+from ..net.bodies import ByteSource, Parts, Prefixed, read_all, read_up_to
+from ..net.codings import (
     CODINGS,
     IDENTITY,
     encode,
@@ -32,13 +36,9 @@ from ..content.codings import (
     preferred_coding,
     requested_coding,
 )
-from ..content.sources import ByteSource, Parts, Prefixed, read_all, read_up_to
-from ..engine.engine import JSON_COST
-from ..engine.job import Job
-from ..engine.receive import admit
-from ..http1.head import RequestHead
-from ..http1.request import Request
-from ..http1.response import Response, field_name, of_type
+from ..net.http1.head import RequestHead
+from ..net.request import Request
+from ..net.response import Response, field_name, of_type
 from ..routes.table import Row
 from ..routes.tensor_route import TensorRoute, content_of, text
 from . import codec

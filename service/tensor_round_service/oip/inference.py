@@ -9,10 +9,10 @@ from time import perf_counter
 from tensor_round.contract.errors import NotOffered, PayloadSizeMismatch
 
 from ..backends import Bytes
-from ..content.sources import ByteSource, Parts, expect_end
 from ..engine.engine import Engine
 from ..engine.job import Job
 from ..engine.receive import receive
+from ..net.bodies import ByteSource, Parts, expect_end
 from . import codec
 from .executor import InferenceExecutor
 from .models import Model

@@ -20,8 +20,8 @@ from tensor_round.contract.layout import Layout, check_size
 from tensor_round.contract.quoting import shown
 
 from ..codec import jsontensor
-from ..content.sources import Parts
 from ..engine.engine import rounding_cost
+from ..net.bodies import Parts
 from . import codec
 from .models import ADVERTISED, CARRIER, MODE_PARAMETERS, Model, element_type, operator_for
 

@@ -30,10 +30,10 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from tensor_round.contract.errors import ERRORS_PATH, NotFound, RequestRefused, problem
 from tensor_round.contract.wire.native import JSON
 
-from ..content.codings import IDENTITY, WINDOWS, preferred_coding
 from ..documents import NAME
 from ..features import Feature, Site
-from ..http1.response import page_headers
+from ..net.codings import IDENTITY, WINDOWS, preferred_coding
+from ..net.response import page_headers
 from ..openapi.errors import EXAMPLES
 from ..routes.table import Row
 

@@ -13,8 +13,8 @@ from operator import attrgetter
 from typing import Any
 
 from ..engine.readiness import ProcessLifecycle
-from ..http1.connection import HTTPProtocol
-from ..http1.context import ServerState
+from ..net.http1.connection import HTTPProtocol
+from ..net.server import ServerState
 from . import descriptors
 from .listener import BACKLOG
 

@@ -24,9 +24,10 @@ from typing import Any
 import uvicorn
 
 from ..app import Application
-from ..http1.connection import HTTPProtocol
-from ..http1.context import ConnectionLimits, Successor
-from ..http1.response import SERVER_HEADERS
+from ..net.http1.connection import HTTPProtocol
+from ..net.limits import ConnectionLimits
+from ..net.response import SERVER_HEADERS
+from ..net.server import Successor
 from . import descriptors
 from .door import Door
 from .listener import HANDSHAKE_SECONDS, Listener, notify

@@ -25,11 +25,11 @@ from tensor_round.contract.wire import native, strictjson
 
 from ..codec import jsontensor, nesting
 from ..codec.json_size import JSONSize, loads_exact, measure_json
-from ..content.sources import read_all
 from ..engine.engine import JSON_COST, Engine
 from ..engine.job import Job
-from ..http1.request import Request
-from ..http1.response import Response
+from ..net.bodies import read_all
+from ..net.request import Request
+from ..net.response import Response
 from .operation import TensorOperation, json_response
 from .query import parameters
 from .tensor_route import content_of

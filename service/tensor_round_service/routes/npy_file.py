@@ -12,12 +12,12 @@ from tensor_round.contract.operators.operator import RoundOperator
 from tensor_round.contract.rounding import Rounding
 from tensor_round.contract.wire import native, npy
 
-from ..content.sources import ByteSource, read_up_to
 from ..engine.engine import Engine, rounding_cost
 from ..engine.job import Job
 from ..engine.receive import receive
-from ..http1.request import Request
-from ..http1.response import Response, of_type
+from ..net.bodies import ByteSource, read_up_to
+from ..net.request import Request
+from ..net.response import Response, of_type
 from .operation import Plan, TensorOperation
 from .query import dialect_of, operator_of, parameters
 from .tensor_route import content_of

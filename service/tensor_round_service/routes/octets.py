@@ -10,13 +10,13 @@ from tensor_round.contract.errors import DuplicateDescriptor, HeadersTooLarge, M
 from tensor_round.contract.operators import registry
 from tensor_round.contract.wire import native
 
-from ..content.sources import ByteSource
 from ..engine.engine import Engine, rounding_cost
 from ..engine.job import Job
 from ..engine.receive import receive
-from ..http1.head import RequestHead
-from ..http1.request import Request
-from ..http1.response import Response, field_name, of_type
+from ..net.bodies import ByteSource
+from ..net.http1.head import RequestHead
+from ..net.request import Request
+from ..net.response import Response, field_name, of_type
 from .operation import Plan, TensorOperation
 from .query import parameters
 from .tensor_route import CODED, DESCRIPTOR, content_of

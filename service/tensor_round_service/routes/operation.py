@@ -12,7 +12,7 @@ from tensor_round.contract.wire import native
 
 from ..backends import Bytes
 from ..engine.job import Job
-from ..http1.response import FixedFields, Response, field_name, of_type
+from ..net.response import FixedFields, Response, field_name, of_type
 
 if TYPE_CHECKING:
     from .json_document import TensorDocument

@@ -10,7 +10,7 @@ from tensor_round.contract.operators.registry import DIALECTS, operator_from_tex
 from tensor_round.contract.quoting import not_accepted
 from tensor_round.contract.rounding import Rounding
 
-from ..http1.head import RequestHead
+from ..net.http1.head import RequestHead
 
 
 def parameters(head: RequestHead, *known: str) -> dict[str, str]:

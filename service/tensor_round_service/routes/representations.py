@@ -11,8 +11,8 @@ from tensor_round.contract.wire import native
 
 from ..engine.engine import Engine
 from ..engine.job import Job
-from ..http1.request import Request
-from ..http1.response import Response, field_name
+from ..net.request import Request
+from ..net.response import Response, field_name
 from .json_document import JSONHandler
 from .npy_file import NpyHandler
 from .octets import OctetHandler

@@ -13,7 +13,7 @@ from tensor_round.contract.progress import Pause
 from ..backends import Bytes
 from ..engine.engine import Engine
 from ..engine.job import Job
-from ..http1.response import Response
+from ..net.response import Response
 from ..openapi.tensors import round_operation
 from .json_document import TensorDocument
 from .operation import Plan, TensorOperation, response

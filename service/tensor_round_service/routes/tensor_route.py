@@ -9,21 +9,13 @@ from functools import partial
 
 from tensor_round.contract.wire import native
 
-from ..content.codings import (
-    DECODING_BYTES,
-    Beside,
-    Decoded,
-    Verified,
-    decoder_for,
-    digest_of,
-    here,
-)
-from ..content.sources import ByteSource
 from ..engine.engine import ON_A_THREAD, Engine
 from ..engine.job import Job, Observer
-from ..http1.head import RequestHead
-from ..http1.request import Request
-from ..http1.response import Response, field_name
+from ..net.bodies import ByteSource
+from ..net.codings import DECODING_BYTES, Beside, Decoded, Verified, decoder_for, digest_of, here
+from ..net.http1.head import RequestHead
+from ..net.request import Request
+from ..net.response import Response, field_name
 
 DESCRIPTOR = field_name(native.OPERATOR_DESCRIPTOR)
 _CONTENT_ENCODING = field_name(native.CONTENT_ENCODING)

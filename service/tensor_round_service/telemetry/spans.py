@@ -14,10 +14,10 @@ from opentelemetry.propagators.textmap import Getter
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from ..content.sources import ClientDisconnected
 from ..engine.job import PHASES, Job, Observer
 from ..gate import Attributes
-from ..http1.head import TRACEPARENT, Head, traceparent_of
+from ..net.bodies import ClientDisconnected
+from ..net.head import TRACEPARENT, Head, traceparent_of
 
 _CONTEXT = TraceContextTextMapPropagator()
 

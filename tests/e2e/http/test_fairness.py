@@ -17,8 +17,8 @@ from support.http.floods import Flood, flooded
 from support.http.http2_frames import HELLO, block, call_fields, data
 from support.http.native_form import Answers, message, tensor
 from support.services.server import Service, until
-from tensor_round_service.grpc.http2 import frames
-from tensor_round_service.grpc.http2.frames import END_HEADERS, END_STREAM, Kind
+from tensor_round_service.net.http2 import frames
+from tensor_round_service.net.http2.frames import END_HEADERS, END_STREAM, Kind
 
 KEY = "a-key-of-the-tests"
 X = tensor(256)

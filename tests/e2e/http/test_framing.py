@@ -1,7 +1,7 @@
 """Where a request ends and the next begins, and what waits of many that are sent at once.
 
 ``test_stress.py`` plays connections with all kinds of requests, cut anywhere; which heads and
-chunks are malformed, tests/service/http1 tests.
+chunks are malformed, tests/service/net/http1 tests.
 """
 
 from __future__ import annotations

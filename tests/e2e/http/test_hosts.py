@@ -17,7 +17,7 @@ from support.http.native_form import ieee754
 from support.keys import digest
 from support.segments import PREFIX
 from support.services.server import Reply, Service, tracebacks
-from tensor_round_service.http1.head import MAX_HEAD_BYTES
+from tensor_round_service.net.http1.head import MAX_HEAD_BYTES
 
 #: What other tests' services have is not set.
 UNSET = {"TENSOR_ROUND_ALLOWED_HOSTS": None}

@@ -20,7 +20,7 @@ from support.http.native_form import ieee754, message, post, tensor
 from support.services.hosted import HostedService
 from support.services.server import Reply, Service, tracebacks, until
 from support.services.tls import TlsService
-from tensor_round_service.http1.head import MAX_HEAD_BYTES
+from tensor_round_service.net.http1.head import MAX_HEAD_BYTES
 
 MIB = 1 << 20
 JSON = {"Content-Type": "application/json"}

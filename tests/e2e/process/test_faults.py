@@ -25,9 +25,9 @@ from tensor_round_service.backends.cpu import backend
 from tensor_round_service.engine import receive
 from tensor_round_service.engine.job import Job
 from tensor_round_service.engine.memory import Memory
-from tensor_round_service.http1 import connection
-from tensor_round_service.http1.receiving import BodyReceiver, ReceivedRequest
-from tensor_round_service.http1.response import Response
+from tensor_round_service.net.http1 import connection
+from tensor_round_service.net.http1.receiving import BodyReceiver, ReceivedRequest
+from tensor_round_service.net.response import Response
 from tensor_round_service.oip import codec
 from tensor_round_service.oip.plan import InferencePlan
 from tensor_round_service.routes import json_document, tensor_route

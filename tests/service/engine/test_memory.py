@@ -13,11 +13,11 @@ import pytest
 
 from tensor_round.contract.errors import Overloaded, TensorTooLarge
 from tensor_round_service.backends import Bytes
-from tensor_round_service.content.sources import Progress
 from tensor_round_service.engine import memory as module
 from tensor_round_service.engine.job import Job
 from tensor_round_service.engine.memory import Memory, largest_request, memory_limit
 from tensor_round_service.engine.receive import ENOUGH_BYTES, FIRST_BYTES, admit
+from tensor_round_service.net.bodies import Progress
 
 KIB, MIB = 1 << 10, 1 << 20
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from tensor_round.contract.progress import Pause
-from tensor_round_service.content.sources import ClientDisconnected
 from tensor_round_service.engine import threads as threads_module
 from tensor_round_service.engine.threads import SlowWork, Threads, Turns, Work
+from tensor_round_service.net.bodies import ClientDisconnected
 
 
 class Caller:

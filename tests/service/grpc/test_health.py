@@ -17,10 +17,10 @@ from tensor_round.contract.errors import BackendFailed
 from tensor_round_service.engine.memory import Memory
 from tensor_round_service.gate import Gate
 from tensor_round_service.grpc import health
-from tensor_round_service.grpc.http2 import frames
-from tensor_round_service.grpc.http2.frames import END_HEADERS, Code, Kind
-from tensor_round_service.grpc.http2.serving import ServedStream
 from tensor_round_service.grpc.service import Service
+from tensor_round_service.net.http2 import frames
+from tensor_round_service.net.http2.frames import END_HEADERS, Code, Kind
+from tensor_round_service.net.http2.serving import ServedStream
 
 pytestmark = pytest.mark.anyio
 PATH = f"/{health.NAME}/Watch"

@@ -36,10 +36,10 @@ from tensor_round_service import counters
 from tensor_round_service.app import create_app
 from tensor_round_service.backends import Bytes
 from tensor_round_service.backends.cpu.backend import NumpyBackend
-from tensor_round_service.content.sources import Parts
 from tensor_round_service.engine.engine import Engine
 from tensor_round_service.engine.job import Job
 from tensor_round_service.engine.memory import Memory
+from tensor_round_service.net.bodies import Parts
 from tensor_round_service.oip import codec
 from tensor_round_service.oip.executor import (
     PIECE_BYTES,

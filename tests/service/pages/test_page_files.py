@@ -17,7 +17,7 @@ from tensor_round.contract.errors import NotFound
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.engine.job import Job
 from tensor_round_service.engine.memory import Memory
-from tensor_round_service.http1.asgi import AsgiRequest, respond_by_asgi
+from tensor_round_service.net.asgi import AsgiRequest, respond_by_asgi
 from tensor_round_service.pages import PageFile, PageFiles, wants_html
 
 SCRIPT = b"export const answer = 42;\n" * 100

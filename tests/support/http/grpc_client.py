@@ -18,8 +18,8 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message, message_fa
 
 from support.http.http2_frames import split
 from support.services.server import Service
-from tensor_round_service.grpc.http2.frames import Kind
 from tensor_round_service.grpc.messages import DESCRIPTORS
+from tensor_round_service.net.http2.frames import Kind
 
 FILES = descriptor_pb2.FileDescriptorSet.FromString(DESCRIPTORS)
 _POOL = descriptor_pool.DescriptorPool()

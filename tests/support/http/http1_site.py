@@ -14,12 +14,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from support.services.tls import SERVER, caller_context
-from tensor_round_service.http1.connection import Connection, HTTPProtocol
-from tensor_round_service.http1.context import ConnectionLimits, Exchange, Successor
-from tensor_round_service.http1.head import Header
-from tensor_round_service.http1.lifecycle import State
-from tensor_round_service.http1.request import Request
-from tensor_round_service.http1.response import FixedFields, Response
+from tensor_round_service.net.head import Header
+from tensor_round_service.net.http1.connection import Connection, HTTPProtocol
+from tensor_round_service.net.lifecycle import State
+from tensor_round_service.net.limits import ConnectionLimits
+from tensor_round_service.net.request import Request
+from tensor_round_service.net.response import FixedFields, Response
+from tensor_round_service.net.server import Exchange, Successor
 from tensor_round_service.process.tls import server_context
 
 #: What takes longer never comes.

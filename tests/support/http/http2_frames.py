@@ -9,9 +9,9 @@ from typing import Any
 
 import hpack
 
-from tensor_round_service.grpc.http2 import frames
-from tensor_round_service.grpc.http2.fields import encoded
-from tensor_round_service.grpc.http2.frames import (
+from tensor_round_service.net.http2 import frames
+from tensor_round_service.net.http2.fields import encoded
+from tensor_round_service.net.http2.frames import (
     END_HEADERS,
     END_STREAM,
     PREFACE,
@@ -19,9 +19,9 @@ from tensor_round_service.grpc.http2.frames import (
     Kind,
     Setting,
 )
-from tensor_round_service.grpc.http2.limits import Event, SessionLimits
-from tensor_round_service.grpc.http2.session import Session
-from tensor_round_service.grpc.http2.stream import Stream
+from tensor_round_service.net.http2.limits import Event, SessionLimits
+from tensor_round_service.net.http2.session import Session
+from tensor_round_service.net.http2.stream import Stream
 
 #: What a client begins with.
 HELLO = PREFACE + frames.settings({})

@@ -15,10 +15,10 @@ from support.http import http1_site
 from support.http.http1_site import SECONDS, Server, text, until
 from support.http.http2_frames import HEAD, HELLO, TRAILERS, Frame, data, opened, split
 from tensor_round.contract.errors import ReceiveTimeout
-from tensor_round_service.content.sources import ClientDisconnected
-from tensor_round_service.grpc.http2 import frames
-from tensor_round_service.grpc.http2.connection import Successor
-from tensor_round_service.grpc.http2.frames import (
+from tensor_round_service.net.bodies import ClientDisconnected
+from tensor_round_service.net.http2 import frames
+from tensor_round_service.net.http2.connection import Successor
+from tensor_round_service.net.http2.frames import (
     DEFAULT_WINDOW,
     FIRST_WINDOW,
     MAX_WINDOW,
@@ -26,11 +26,11 @@ from tensor_round_service.grpc.http2.frames import (
     Kind,
     Setting,
 )
-from tensor_round_service.grpc.http2.limits import SessionLimits
-from tensor_round_service.grpc.http2.serving import ServedStream
-from tensor_round_service.http1.context import ConnectionLimits
-from tensor_round_service.http1.request import Request
-from tensor_round_service.http1.response import Response
+from tensor_round_service.net.http2.limits import SessionLimits
+from tensor_round_service.net.http2.serving import ServedStream
+from tensor_round_service.net.limits import ConnectionLimits
+from tensor_round_service.net.request import Request
+from tensor_round_service.net.response import Response
 
 #: Windows and frames of a client that takes everything.
 WIDE = frames.window_update(0, MAX_WINDOW - DEFAULT_WINDOW) + frames.settings(

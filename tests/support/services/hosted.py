@@ -13,8 +13,8 @@ from support.services.server import Service
 from tensor_round_service.app import create_app
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.engine.engine import Engine
-from tensor_round_service.http1.connection import HTTPProtocol
-from tensor_round_service.http1.context import ConnectionLimits
+from tensor_round_service.net.http1.connection import HTTPProtocol
+from tensor_round_service.net.limits import ConnectionLimits
 from tensor_round_service.settings import Settings
 
 

@@ -22,12 +22,12 @@ import h2.events
 import h2.exceptions
 
 from stress.metrics import Report
-from tensor_round_service.grpc.http2 import frames
-from tensor_round_service.grpc.http2.fields import encoded
-from tensor_round_service.grpc.http2.frames import END_STREAM, FIRST_WINDOW, Code, Kind
-from tensor_round_service.grpc.http2.limits import Event, SessionLimits
-from tensor_round_service.grpc.http2.session import Session
-from tensor_round_service.grpc.http2.stream import Stream
+from tensor_round_service.net.http2 import frames
+from tensor_round_service.net.http2.fields import encoded
+from tensor_round_service.net.http2.frames import END_STREAM, FIRST_WINDOW, Code, Kind
+from tensor_round_service.net.http2.limits import Event, SessionLimits
+from tensor_round_service.net.http2.session import Session
+from tensor_round_service.net.http2.stream import Stream
 
 from .sequences import Sequences
 

@@ -8,8 +8,8 @@ from itertools import chain, zip_longest
 
 import hpack
 
-from tensor_round_service.grpc.http2 import frames
-from tensor_round_service.grpc.http2.frames import (
+from tensor_round_service.net.http2 import frames
+from tensor_round_service.net.http2.frames import (
     ACK,
     END_HEADERS,
     END_STREAM,

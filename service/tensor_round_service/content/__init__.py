@@ -1,1 +1,0 @@
-"""The content of requests and responses, in no protocol's terms."""

@@ -1,0 +1,53 @@
+"""What a request's head says in every version of HTTP. No I/O."""
+
+from __future__ import annotations
+
+import re
+from typing import Protocol
+
+from tensor_round.contract.errors import RequestRefused
+
+Header = tuple[bytes, bytes]
+
+
+TRACEPARENT = b"traceparent"
+
+
+#: A later version than 00 may have further parts (Trace Context, section 3.2.4).
+_LAWFUL_TRACEPARENT = re.compile(
+    rb"(?!ff|00.{54})[0-9a-f]{2}(-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2})"
+    rb"(?:-[^,]*)?"
+)
+
+
+class MalformedRequest(Exception):
+    """The bytes are not HTTP/1.1: the response is 400, and the connection closes."""
+
+
+class Head(Protocol):
+    """What a request's head says in every version of HTTP; see :class:`RequestHead`."""
+
+    method: str
+    path: str
+    fields: list[Header]
+    values: dict[bytes, bytes]
+    repeated: frozenset[bytes]
+    authority: bytes | None
+    fault: RequestRefused | None
+
+
+def join_repeated(fields: list[Header], values: dict[bytes, bytes]) -> frozenset[bytes]:
+    """Join the values of repeated lines in ``values``; return the names of such lines."""
+    lines: dict[bytes, list[bytes]] = {}
+    for name, value in fields:
+        lines.setdefault(name, []).append(value)
+    repeated = {name: b", ".join(some) for name, some in lines.items() if len(some) > 1}
+    values.update(repeated)
+    return frozenset(repeated)
+
+
+def traceparent_of(head: Head | None) -> str | None:
+    """The request's ``traceparent``, as one of version 00; None if it is missing or invalid."""
+    value = None if head is None else head.values.get(TRACEPARENT)
+    found = None if value is None else _LAWFUL_TRACEPARENT.fullmatch(value)
+    return None if found is None else f"00{found[1].decode()}"

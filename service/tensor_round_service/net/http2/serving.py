@@ -1,0 +1,220 @@
+"""One stream as its handler sees it: a source of bytes, and a way to respond."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING
+
+from tensor_round.contract.errors import ReceiveTimeout
+
+from ..bodies import ClientDisconnected, Progress
+from ..limits import MinimumRate
+from .frames import Code
+from .head import RequestHead
+from .stream import Credit, Stream
+
+if TYPE_CHECKING:
+    from .connection import Connection
+
+
+class ServedStream(Stream):
+    """A :class:`~..request.ByteSource`, whose DATA are its bytes, and the response to them.
+
+    While a handler waits for bytes, or for the peer to read, the peer must hold the minimum rates
+    of HTTP/1.1.
+    """
+
+    def __init__(
+        self, connection: Connection, number: int, head: RequestHead, credit: Credit, window: int
+    ) -> None:
+        super().__init__(number, head, credit, window)
+        self._connection = connection
+        self._waiter: asyncio.Future[None] | None = None
+        #: Unread bytes that end a wait without a target.
+        self._least = 0
+        self._progress: Progress | None = None
+        self._sending: asyncio.Future[None] | None = None
+        #: Whether the peer has reset the stream, or gone.
+        self.is_lost = False
+        #: Whether the time has passed for which the peer waits.
+        self.is_expired = False
+        #: Whether parts wait to be sent, or the transport may still read from them.
+        self.is_sending = False
+        #: The rates, and the bytes moved at their last check; for a message, from ``_base`` on.
+        self._receive_rate: MinimumRate | None = None
+        self._send_rate: MinimumRate | None = None
+        self._base = self._checked = self._checked_sent = 0
+
+    @property
+    def client(self) -> tuple[str, int] | None:
+        """The peer's address; None on a Unix socket."""
+        return self._connection.client
+
+    @property
+    def connection(self) -> Hashable:
+        """Identifies the peer's connection."""
+        return self._connection
+
+    def is_gone(self) -> bool:
+        """Whether the peer has reset the stream, closed the connection, or waits no longer."""
+        return self.is_lost or self.is_expired
+
+    @property
+    def holds_memory(self) -> bool:
+        """Whether the transport may still read from the parts that were to be sent."""
+        return self.is_lost and self._connection.holds_memory
+
+    async def peek(self, least: int, most: int, grace: float | None = None) -> bytes:
+        """Wait until ``least`` bytes are unread, or no more come; return up to ``most`` of them.
+
+        They stay unread. With ``grace`` a new message is awaited: the minimum rate is enforced from
+        so many seconds on.
+        """
+        if grace is not None:
+            self._receive_rate, self._base = None, self.received
+        if len(self.unread) < least and not self.is_ended:
+            self._least, self.filled = least, 0
+            await self._wait(grace)
+        return bytes(self.unread[:most])
+
+    async def receive_into(self, target: memoryview, progress: Progress | None = None) -> int:
+        """Fill ``target`` with the next bytes; return their count, less only at the end.
+
+        The peer may then send what the target misses, so its memory must be reserved before.
+        ``progress`` is called between reads; it may change the bytes filled so far.
+        """
+        if self.is_lost:
+            raise ClientDisconnected
+        if not self.fill(target):
+            # Decryption leaves the event loop no time for further work between reads.
+            self._progress = None if self._connection.is_encrypted else progress
+            try:
+                await self._wait(None)
+            finally:
+                self._progress = None
+                self.release_target()
+        return self.filled
+
+    async def _wait(self, grace: float | None) -> None:
+        """Wait until the target is full, or the least is there, or no more comes."""
+        if self.is_gone():
+            raise ClientDisconnected
+        limits = self._connection.limits
+        if self._receive_rate is None:
+            seconds = limits.receive_timeout if grace is None else grace
+            self._receive_rate = MinimumRate(limits.min_receive_rate, seconds)
+            if self.received - self._base >= limits.grace_bytes:
+                self._receive_rate.limit(limits.rate_interval)
+        self._checked = self.received
+        self._connection.session.open_window(self)
+        self._connection.flush()
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        finally:
+            # Break the cycle future > exception > traceback > frame > future.
+            self._waiter = None
+
+    async def until(self, news: asyncio.Future[None]) -> None:
+        """Wait for ``news``, which have nothing to do with bytes."""
+        if self.is_gone():
+            raise ClientDisconnected
+        self._waiter, self._receive_rate = news, None
+        try:
+            await news
+        finally:
+            self._waiter = None
+
+    def arrived(self) -> None:
+        """Note that bytes have come, or the end."""
+        waiter = self._waiter
+        if waiter is None or waiter.done():
+            return
+        if self.missing:
+            if self._progress is not None:
+                self._progress(self.missing)
+        elif self.is_ended or self.filled or len(self.unread) >= self._least:
+            waiter.set_result(None)
+
+    async def send(
+        self,
+        parts: Sequence[bytes | memoryview],
+        trailers: bytes | None = None,
+        *,
+        head: bytes | None = None,
+    ) -> bool:
+        """Send the head of the response if given, then the parts, then the trailers if given.
+
+        Head and trailers are header blocks. Trailers end the response; without any part they are
+        in one block with the head. Returns whether all was sent: the transport has no more use for
+        the parts then. If not, the peer has reset the stream or gone; see :attr:`holds_memory`.
+        """
+        session = self._connection.session
+        if self.is_lost:
+            return False
+        if head is not None:
+            ends = not parts and trailers is not None
+            session.begin(self, head + (trailers or b"") if ends else head, ends=ends)
+            trailers = None if ends else trailers
+        session.send(self, parts, trailers)
+        self.is_sending = self.queued > 0
+        self._connection.flush()
+        if self.is_sending:
+            limits = self._connection.limits
+            self._send_rate = MinimumRate(limits.min_send_rate, limits.receive_timeout)
+            self._checked_sent = self.sent
+            self._sending = asyncio.get_running_loop().create_future()
+            if self.is_expired:
+                self.reset(Code.CANCEL)
+            try:
+                await self._sending
+            finally:
+                self._sending = self._send_rate = None
+        return not self.is_lost
+
+    def reset(self, code: Code) -> None:
+        """End the stream at once."""
+        self._connection.session.reset(self, code)
+        self._connection.flush()
+
+    def sent_all(self) -> None:
+        """Note that the transport has no more use for what was sent."""
+        self.is_sending = False
+        if self._sending is not None and not self._sending.done():
+            self._sending.set_result(None)
+
+    def lost(self) -> None:
+        """Note that the peer has reset the stream, or gone."""
+        self.is_lost = self.is_sending or not self.is_finished
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_exception(ClientDisconnected())
+        self.sent_all()
+
+    def expire(self) -> None:
+        """End what the handler waits for: the peer waits no longer."""
+        self.is_expired = True
+        if self.is_sending:
+            self.reset(Code.CANCEL)
+        elif self._waiter is not None and not self._waiter.done():
+            self._waiter.set_exception(ClientDisconnected())
+
+    def check_receiving(self, seconds: float) -> None:
+        """Have the handler's wait fail if the peer has sent too little in the last ``seconds``."""
+        waiter, rate, limits = self._waiter, self._receive_rate, self._connection.limits
+        if waiter is None or waiter.done() or rate is None:
+            return
+        before, self._checked = self._checked, self.received
+        is_held = rate.record(self.received - before, seconds)
+        if before - self._base < limits.grace_bytes <= self.received - self._base:
+            rate.limit(limits.rate_interval)
+        if not is_held:
+            least = limits.min_receive_rate
+            slow = ReceiveTimeout(f"the body was received at less than {least} bytes a second")
+            waiter.set_exception(slow)
+
+    def holds_send_rate(self, share: int | None, seconds: float) -> bool:
+        """Check the rate at which the peer reads: ``share`` bytes, or what was given out."""
+        before, self._checked_sent = self._checked_sent, self.sent
+        moved = self.sent - before if share is None else share
+        return self._send_rate is None or self._send_rate.record(moved, seconds)

@@ -1,0 +1,111 @@
+"""What all connections of a server share: request handler, limits, server state, timers."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+from weakref import WeakSet
+
+from .head import Header
+from .http1.head import RequestHead
+from .limits import ConnectionLimits
+from .request import Request
+from .response import Response, field_lines
+from .turns import Turns
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A request and what became of it, for the access log."""
+
+    path: str
+    #: None if it was not understood, or is incomplete.
+    head: RequestHead | None
+    #: The caller's IP address; None on a Unix socket.
+    client: str | None
+    #: Bytes of the body that have come; without a head, those of the head.
+    received: int
+    #: None if the caller has left before all of it was sent.
+    response: Response | None
+    #: From the first byte of an incomplete head, or else from the end of the head.
+    seconds: float
+
+
+class RequestHandler(Protocol):
+    """The application that responds to requests."""
+
+    #: Whether :meth:`log` wants to know of exchanges.
+    logs_access: bool
+
+    async def respond(self, request: Request) -> Response:
+        """Return the response to a request; errors become refusals.
+
+        Raises :class:`~..net.bodies.ClientDisconnected` and :class:`~..head.MalformedRequest`.
+        """
+
+    def refuse(self, path: str, error: Exception, request: Request | None = None) -> Response:
+        """Return the refusal for an error, in the format of the path's API.
+
+        ``request`` is None if its head could not be parsed.
+        """
+
+    def preallocated_response(self, path: str, error: Exception) -> tuple[Response, bytes]:
+        """Return a response that needs no memory, for an error on that path, and its bytes."""
+
+    def count(self, path: str, response: Response | None, received: int, method: str = "") -> None:
+        """Count a response that was sent, or a caller that left before it was (None).
+
+        ``received`` are the bytes of the request's body.
+        """
+
+    def log(self, exchange: Exchange) -> None:
+        """Log an exchange that is over."""
+
+
+class ServerState(Protocol):
+    """The server's record of its connections; uvicorn's ``ServerState`` is one."""
+
+    connections: set[Any]
+    tasks: set[asyncio.Task[None]]
+    default_headers: list[Header]
+
+
+class Successor(Protocol):
+    """Takes over connections that do not speak HTTP/1.1."""
+
+    #: The protocol's name in ALPN, and the first bytes of its connections without TLS.
+    alpn: str
+    first_bytes: bytes
+
+    def __call__(self, server: ServerContext, transport: Any, received: bytes) -> None:
+        """Serve the transport from now on; ``received`` are its first bytes."""
+
+
+@dataclass(eq=False, slots=True)
+class ServerContext:
+    """The objects that all connections of a server share."""
+
+    handler: RequestHandler
+    limits: ConnectionLimits
+    state: ServerState
+    #: Takes over connections that speak another protocol; None if nothing does.
+    successor: Successor | None = None
+    #: Connections that are accepted, but not in the record yet. The failure of a TLS handshake is
+    #: not reported, so its connection is in here until it is collected.
+    opening: WeakSet[Any] = field(default_factory=WeakSet, init=False)
+    #: Kept, because get_running_loop() makes a system call.
+    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop, init=False)
+    #: The connections that wait for their next turn.
+    turns: Turns = field(default_factory=Turns, init=False)
+    default_headers: list[Header] = field(init=False)
+    #: The default headers, serialized.
+    common_lines: bytes = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.render()
+
+    def render(self) -> None:
+        """Serialize the fields of every response; the server replaces them every second."""
+        self.default_headers = self.state.default_headers
+        self.common_lines = field_lines(self.default_headers)
