@@ -61,7 +61,7 @@ LIBRARIES: dict[str, set[str]] = {
 }
 
 #: What features may use.
-CORE = {"routes", "metrics", "openapi", "http1", "auth", "engine", "backends", "codec", "content"}
+CORE = {"routes", "metrics", "openapi", "net", "auth", "engine", "backends", "codec"}
 
 #: The rooms of each package, each with those that it may import beside the root's modules.
 ARROWS: dict[Path, dict[str, set[str]]] = {
@@ -77,16 +77,15 @@ ARROWS: dict[Path, dict[str, set[str]]] = {
         "wire": set(),
     },
     SERVICE: {
-        "process": {"auth", "engine", "backends", "http1", "routes", "content"},
+        "process": {"auth", "engine", "backends", "net", "routes"},
         **{name: set(CORE) for name in FEATURES},
         "grpc": {*CORE, "oip"},
         "routes": CORE - {"routes"},
         "openapi": {"engine", "codec", "routes"},
         "metrics": {"engine"},
-        "auth": {"http1"},
-        "engine": {"backends", "content"},
-        "http1": {"content"},
-        "content": set(),
+        "auth": {"net"},
+        "engine": {"backends", "net"},
+        "net": set(),
         "backends": set(),
         "codec": set(),
     },
@@ -117,19 +116,21 @@ TOPS: dict[Path, dict[str, set[str]]] = {
 #: What the product is judged by.
 JUDGES = ("reference", "patterns", "conversions/reference", "conversions/patterns")
 JUDGE_MODULES = ("reference", "patterns", "conversions.reference", "conversions.patterns")
-#: What HTTP stands on; the wire's modules are http1 and native alone.
+#: What HTTP stands on; of the wire's modules http1 and native alone.
 HTTP_MODULES = (
-    *("tensor_round_service.net.http1", "tensor_round_service.grpc.http2"),
-    *("tensor_round_service.content", "tensor_round.contract.errors"),
-    *("tensor_round.contract.progress", "tensor_round.contract.wire.http1"),
+    "tensor_round_service.net",
+    "tensor_round.contract.errors",
+    "tensor_round.contract.progress",
+    "tensor_round.contract.quoting",
+    "tensor_round.contract.wire.http1",
     "tensor_round.contract.wire.native",
 )
 #: Modules that files in these places must not import.
 CLOSED: dict[Path, set[str]] = {
     **{CONTRACT / room: IO for room in ARROWS[CONTRACT]},
     **{VERIFY / f"{judge}.py": {"ml_dtypes", *IO} for judge in JUDGES},
-    **{SERVICE / room: WEB for room in ("engine", "backends", "codec", "content")},
-    **{SERVICE / room: {*WEB, "numpy", "pydantic", "httpx2"} for room in ("http1", "grpc/http2")},
+    **{SERVICE / room: WEB for room in ("engine", "backends", "codec")},
+    SERVICE / "net": {*WEB, "numpy", "pydantic", "httpx2"},
     SERVICE / "routes": {"uvicorn"},
 }
 #: Beginnings of the only modules of the product that they may import.
@@ -138,7 +139,7 @@ OPEN: dict[Path, tuple[str, ...]] = {
         VERIFY / f"{judge}.py": tuple(f"tensor_round_verify.{each}" for each in JUDGE_MODULES)
         for judge in JUDGES
     },
-    **{SERVICE / room: HTTP_MODULES for room in ("http1", "grpc/http2")},
+    SERVICE / "net": HTTP_MODULES,
 }
 
 

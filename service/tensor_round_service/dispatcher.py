@@ -23,8 +23,8 @@ from .net.asgi import (
     send_response,
 )
 from .net.bodies import ClientDisconnected
-from .net.head import MalformedRequest, traceparent_of
-from .net.http1.head import METHODS, RequestHead
+from .net.head import Head, MalformedRequest, traceparent_of
+from .net.http1.head import METHODS
 from .net.request import Request
 from .net.response import (
     CACHE_CONTROL,
@@ -108,7 +108,7 @@ class Dispatcher:
             _end_span(span, request, response)
         return response
 
-    def _strip_trailing_slash(self, head: RequestHead) -> None:
+    def _strip_trailing_slash(self, head: Head) -> None:
         """Remove a trailing slash, except from the paths of routes that end in one."""
         if head.path not in self.table.folders and not head.path.endswith("//"):
             head.path = head.path[:-1]

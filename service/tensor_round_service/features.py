@@ -19,7 +19,7 @@ from .deployment import Deployment
 from .engine.engine import Engine
 from .engine.readiness import ProcessLifecycle, Readiness
 from .gate import Gate
-from .net.server import Successor
+from .net.http2.responding import StreamProtocol
 from .openapi.document import Description
 from .refusals import ErrorForm
 from .routes.table import Row
@@ -73,8 +73,8 @@ class Feature:
     description: Description | None = None
     #: The page at ``/``; returns None for callers that want no page.
     home: Callable[[Request], Response | None] | None = None
-    #: Makes what takes over connections that do not speak HTTP/1.1.
-    successor: Callable[[Gate], Successor] | None = None
+    #: Makes a protocol on HTTP/2.
+    streams: Callable[[Gate], StreamProtocol] | None = None
     #: Entered while a process serves. May raise :class:`~.failures.CannotStart`.
     serving: Callable[[Gate], AbstractContextManager[object]] | None = None
     #: What later features stand on: one object of a type; see :meth:`Site.provision`.

@@ -20,8 +20,8 @@ from tensor_round.contract.errors import ForeignOrigin, InvalidHost, Misdirected
 from tensor_round.contract.quoting import shown
 from tensor_round.contract.wire import native
 
-from ..net.head import Header
-from ..net.http1.head import RequestHead, host_of, is_address
+from ..net.head import Head, Header
+from ..net.http1.head import host_of, is_address
 from ..net.response import FixedFields, Response, field_name
 from ..settings import Settings
 
@@ -95,7 +95,7 @@ def allow_hosts(names: frozenset[str] | None) -> HostCheck:
     return check
 
 
-def check_origin(head: RequestHead, listed: Set[bytes]) -> None:
+def check_origin(head: Head, listed: Set[bytes]) -> None:
     """Raise :class:`ForeignOrigin` for an unsafe request of a page of another origin.
 
     The ``listed`` origins are allowed.
@@ -131,13 +131,13 @@ class Cors:
         origins = frozenset(origin.encode() for origin in settings.listed_origins)
         return cls(origins, fields) if origins else None
 
-    def preflight(self, head: RequestHead) -> Response | None:
+    def preflight(self, head: Head) -> Response | None:
         """The response to a preflight request of a listed origin; None for other requests."""
         if _REQUEST_METHOD not in head.values or head.values.get(_ORIGIN) not in self.origins:
             return None
         return Response(200, self._preflight, (), [])
 
-    def fields(self, head: RequestHead | None) -> list[Header]:
+    def fields(self, head: Head | None) -> list[Header]:
         """The CORS fields of a response; ``head`` is None if it could not be parsed."""
         origin = None if head is None else head.values.get(_ORIGIN)
         if origin is None or origin not in self.origins:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ..features import Feature, Site
 from ..gate import Gate
-from ..net.http2.connection import Successor
 from ..oip.calls import ControlCalls
 from ..oip.inference import Inference
 from . import control, health
@@ -28,11 +27,11 @@ def feature(site: Site) -> Feature:
         **reflection_methods(),
     }
 
-    def successor(gate: Gate) -> Successor:
-        return Successor(Service(methods, site.engine.memory, gate).serve)
+    def streams(gate: Gate) -> Service:
+        return Service(methods, site.engine.memory, gate)
 
     return Feature(
         counted_paths=methods.keys(),
         open_paths=control.OPEN_METHODS | health.OPEN_METHODS,
-        successor=successor,
+        streams=streams,
     )

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Awaitable, Callable
 from time import perf_counter
 
 from tensor_round.contract.errors import (
     InvalidDescriptor,
-    MethodNotAllowed,
     PayloadSizeMismatch,
     RequestRefused,
     TensorTooLarge,
     UnsupportedEncoding,
-    UnsupportedMediaType,
 )
 from tensor_round.contract.quoting import shown
 
@@ -22,7 +19,6 @@ from ..engine.job import Job, Observer
 from ..gate import Gate, Span
 from ..net.bodies import ByteSource, Parts, Progress, expect_end, read_all, read_up_to
 from ..net.codings import DECODING_BYTES, Beside, Decoded, decoder_for, here
-from ..net.http2.fields import encoded
 from ..net.http2.serving import ServedStream
 from .status import CallRefused, Status, trailers_of
 
@@ -35,8 +31,6 @@ HEAD_BYTES = 4 << 10
 MAX_LENGTH = 64 << 10
 #: Seconds of silence between two messages of a call.
 MESSAGE_SECONDS = 60.0
-#: The types of gRPC's requests with Protocol Buffers.
-_CONTENT_TYPES = re.compile(rb"application/grpc(?:\+proto)?[ \t]*(?:;.*)?", re.IGNORECASE)
 
 
 class Rest:
@@ -74,15 +68,6 @@ class Call:
     ) -> None:
         self.stream = stream
         self.gate = gate
-        head = stream.head
-        content_type = head.values.get(b"content-type", b"")
-        #: Why the caller does not speak gRPC; None if it does.
-        self.foreign: RequestRefused | None = None
-        if not _CONTENT_TYPES.fullmatch(content_type):
-            only = "over HTTP/2 this service supports only gRPC: application/grpc, +proto"
-            self.foreign = UnsupportedMediaType(only)
-        elif head.method != "POST":
-            self.foreign = MethodNotAllowed("the method of gRPC is POST", allow="POST")
         #: Observes the jobs of its inferences.
         self.observer: Observer | None = gate.metrics
         if span is not None and gate.metrics is not None:
@@ -193,11 +178,6 @@ class Call:
 
     async def refuse(self, refusal: RequestRefused) -> bool:
         """End the call with a refusal; returns whether it was sent."""
-        if self.foreign is not None:
-            fields = [(b":status", b"%d" % refusal.status)]
-            if isinstance(refusal, MethodNotAllowed):
-                fields.append((b"allow", refusal.allow.encode()))
-            return await self.stream.send([], b"", head=encoded(*fields))
         return await self.respond([], trailers_of(refusal))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping
 from time import perf_counter
 
@@ -14,12 +15,15 @@ from ..engine.memory import Memory
 from ..failures import refusal_for
 from ..gate import ABANDONED, Gate, Span
 from ..net.bodies import ClientDisconnected
+from ..net.head import Head
 from ..net.http2.fields import encoded
 from ..net.http2.serving import ServedStream
 from ..net.response import request_id_field
 from .call import Call, Method
 from .status import EXPIRED, Status, outcome, seconds_of, status_of
 
+#: The types of gRPC's requests with Protocol Buffers.
+_CONTENT_TYPES = re.compile(rb"application/grpc(?:\+proto)?[ \t]*(?:;.*)?", re.IGNORECASE)
 #: What a call takes of the budget while its request is not whole: its stream and its task.
 _WAITING_BYTES = 8 << 10
 #: The statuses that say that the server has failed, of those that this one has.
@@ -38,6 +42,11 @@ class Service:
         self._memory = memory
         self._gate = gate
 
+    def takes(self, head: Head) -> bool:
+        """Whether a request is a call of gRPC."""
+        content_type = head.values.get(b"content-type", b"")
+        return head.method == "POST" and _CONTENT_TYPES.fullmatch(content_type) is not None
+
     async def serve(self, stream: ServedStream) -> None:
         """Respond to a stream; errors become statuses."""
         began = perf_counter()
@@ -51,7 +60,7 @@ class Service:
         timer: asyncio.TimerHandle | None = None
         try:
             try:
-                method = self._checked(call)
+                method = self._checked(stream)
                 if (timeout := stream.head.values.get(b"grpc-timeout")) is not None:
                     left = seconds_of(timeout) - (perf_counter() - began)
                     if left <= 0:
@@ -95,11 +104,9 @@ class Service:
                     request_id=request_id[1],
                 )
 
-    def _checked(self, call: Call) -> Method:
+    def _checked(self, stream: ServedStream) -> Method:
         """The method of a call that may be served."""
-        head = call.stream.head
-        if head.fault is None and call.foreign is not None:
-            raise call.foreign
+        head = stream.head
         self._gate.check(head)
         method = self._methods.get(head.path)
         if method is None:

@@ -127,6 +127,8 @@ def scope_of(request: Request, hidden: frozenset[bytes]) -> Scope:
     of the response.
     """
     head = request.head
+    # HTTP/2 has it in a pseudo-field.
+    named = [] if b"host" in head.values else [(b"host", head.authority or b"")]
     return {
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.4"},
@@ -137,7 +139,7 @@ def scope_of(request: Request, hidden: frozenset[bytes]) -> Scope:
         "raw_path": head.target.partition(b"?")[0],
         "query_string": head.query,
         "root_path": "",
-        "headers": [field for field in head.fields if field[0] not in hidden],
+        "headers": [*named, *(field for field in head.fields if field[0] not in hidden)],
         "client": request.client,
         "server": None,
         "state": {"traceparent": traceparent_of(head)},

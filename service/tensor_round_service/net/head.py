@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 from typing import Protocol
+from urllib.parse import unquote_to_bytes
 
 from tensor_round.contract.errors import RequestRefused
 
 Header = tuple[bytes, bytes]
 
-
 TRACEPARENT = b"traceparent"
-
-
 #: A later version than 00 may have further parts (Trace Context, section 3.2.4).
 _LAWFUL_TRACEPARENT = re.compile(
     rb"(?!ff|00.{54})[0-9a-f]{2}(-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2})"
@@ -25,10 +23,22 @@ class MalformedRequest(Exception):
 
 
 class Head(Protocol):
-    """What a request's head says in every version of HTTP; see :class:`RequestHead`."""
+    """What a request's head says in every version of HTTP.
+
+    ``target`` is the request's, ``path`` the decoded path in it, and ``query`` the query as it was
+    sent. ``fields`` are in their order, names in lower case. ``values`` maps each name to its
+    value; values of repeated fields are joined with commas, and ``repeated`` holds the names of
+    such fields (RFC 9110, section 5.3). ``authority`` is the host of the request, with its port if
+    given, or None. ``length`` is the body's length in bytes, None if it is not known. ``fault`` is
+    the refusal of a request that is refused on any path; its body is not read.
+    """
 
     method: str
+    target: bytes
     path: str
+    query: bytes
+    version: str
+    length: int | None
     fields: list[Header]
     values: dict[bytes, bytes]
     repeated: frozenset[bytes]
@@ -44,6 +54,17 @@ def join_repeated(fields: list[Header], values: dict[bytes, bytes]) -> frozenset
     repeated = {name: b", ".join(some) for name, some in lines.items() if len(some) > 1}
     values.update(repeated)
     return frozenset(repeated)
+
+
+def split_target(target: bytes) -> tuple[str, bytes]:
+    """The decoded path of a target in origin form, and its query."""
+    raw_path, _, query = target.partition(b"#")[0].partition(b"?")
+    return unquote_to_bytes(raw_path).decode("utf-8", "replace"), query
+
+
+def expects_continue(head: Head) -> bool:
+    """Whether the client waits for 100 Continue before it sends the body."""
+    return head.version != "1.0" and head.values.get(b"expect", b"").lower() == b"100-continue"
 
 
 def traceparent_of(head: Head | None) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from .bodies import ByteSource
-from .http1.head import RequestHead
+from .head import Head
 
 
 class Request(ByteSource, Protocol):
@@ -16,7 +16,7 @@ class Request(ByteSource, Protocol):
     """
 
     @property
-    def head(self) -> RequestHead:
+    def head(self) -> Head:
         """The request line and the fields."""
 
     @property

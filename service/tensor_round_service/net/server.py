@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 from weakref import WeakSet
 
-from .head import Header
-from .http1.head import RequestHead
+from .head import Head, Header
 from .limits import ConnectionLimits
 from .request import Request
 from .response import Response, field_lines
@@ -21,7 +20,7 @@ class Exchange:
 
     path: str
     #: None if it was not understood, or is incomplete.
-    head: RequestHead | None
+    head: Head | None
     #: The caller's IP address; None on a Unix socket.
     client: str | None
     #: Bytes of the body that have come; without a head, those of the head.
@@ -71,7 +70,7 @@ class ServerState(Protocol):
     default_headers: list[Header]
 
 
-class Successor(Protocol):
+class OtherProtocol(Protocol):
     """Takes over connections that do not speak HTTP/1.1."""
 
     #: The protocol's name in ALPN, and the first bytes of its connections without TLS.
@@ -90,7 +89,7 @@ class ServerContext:
     limits: ConnectionLimits
     state: ServerState
     #: Takes over connections that speak another protocol; None if nothing does.
-    successor: Successor | None = None
+    other: OtherProtocol | None = None
     #: Connections that are accepted, but not in the record yet. The failure of a TLS handshake is
     #: not reported, so its connection is in here until it is collected.
     opening: WeakSet[Any] = field(default_factory=WeakSet, init=False)

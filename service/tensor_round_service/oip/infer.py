@@ -36,7 +36,7 @@ from ..net.codings import (
     preferred_coding,
     requested_coding,
 )
-from ..net.http1.head import RequestHead
+from ..net.head import Head
 from ..net.request import Request
 from ..net.response import Response, field_name, of_type
 from ..routes.table import Row
@@ -169,7 +169,7 @@ class _InferHandler:
         job.reserve(size.nbytes)
         return self._make_plan(header, pause, size)
 
-    async def _encode(self, head: RequestHead, response: Response, job: Job) -> None:
+    async def _encode(self, head: Head, response: Response, job: Job) -> None:
         """Encode the content as ``Accept-Encoding`` prefers; a tensor's bytes on request alone."""
         choose = requested_coding if response.fixed is _OCTETS else preferred_coding
         coding = choose(text(head, _ACCEPT_ENCODING), CODINGS)
@@ -209,7 +209,7 @@ async def _header(
     return header
 
 
-def _json_length(head: RequestHead, content: int | None, limit_bytes: int) -> int | None:
+def _json_length(head: Head, content: int | None, limit_bytes: int) -> int | None:
     """Length of the JSON header in bytes; None if it is the whole content, 0 for a raw tensor.
 
     Raises :class:`InvalidDescriptor` for an invalid length, and :class:`TensorTooLarge` if the

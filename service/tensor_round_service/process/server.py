@@ -17,7 +17,7 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
 
@@ -25,9 +25,10 @@ import uvicorn
 
 from ..app import Application
 from ..net.http1.connection import HTTPProtocol
+from ..net.http2.connection import HTTP2
+from ..net.http2.responding import StreamProtocol
 from ..net.limits import ConnectionLimits
 from ..net.response import SERVER_HEADERS
-from ..net.server import Successor
 from . import descriptors
 from .door import Door
 from .listener import HANDSHAKE_SECONDS, Listener, notify
@@ -56,7 +57,7 @@ EXIT_SECONDS = 2.0
 class Server(uvicorn.Server):
     """Serves an application on a listener until a signal.
 
-    ``successor`` takes over connections that do not speak HTTP/1.1. SIGHUP has certificates and
+    ``protocols`` are those on HTTP/2. SIGHUP has certificates and
     keys read again. ``report`` is called after the start. ``supervised`` says that a supervisor
     forwards signals, and that it wants a report every second. Then the server ignores SIGINT and
     repeated signals, because a terminal sends its signals to the whole process group.
@@ -65,7 +66,7 @@ class Server(uvicorn.Server):
     def __init__(
         self,
         app: Application,
-        successor: Successor | None,
+        protocols: Sequence[StreamProtocol],
         listener: Listener,
         report: Callable[[], None],
         *,
@@ -78,10 +79,10 @@ class Server(uvicorn.Server):
             min_send_rate=settings.min_send_rate,
             keep_alive=settings.keep_alive,
         )
-        self._protocol = HTTPProtocol(app.dispatcher, limits, successor)
+        self._protocol = HTTPProtocol(app.dispatcher, limits, HTTP2(protocols))
         self._tls: ServerTLS | None = None
         if settings.ssl_certfile is not None:
-            tls = self._tls = ServerTLS(settings, None if successor is None else successor.alpn)
+            tls = self._tls = ServerTLS(settings, HTTP2.alpn)
             app.site.lifecycle.certificate_expiry = lambda: tls.expiry
         http: Any = self._protocol  # uvicorn declares a class
         super().__init__(
@@ -115,7 +116,7 @@ class Server(uvicorn.Server):
         )
         self._metrics_door = Door(
             listener.metrics_sockets,
-            HTTPProtocol(app.metrics_dispatcher, limits),
+            HTTPProtocol(app.metrics_dispatcher, limits, HTTP2()),
             self.server_state,
             app.site.lifecycle,
             descriptors.for_files(),

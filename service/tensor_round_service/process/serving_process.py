@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ..app import Application, create_app
 from ..engine.readiness import ProcessLifecycle
+from ..net.http2.responding import StreamProtocol
 from ..settings import Settings
 from .listener import Inherited, Listener
 from .logs import Log, logging_to_stderr
@@ -64,13 +65,13 @@ def _serve(
 ) -> int:
     """Serve an application until a signal; return the exit code."""
     with ExitStack() as stack:
-        successor = None
+        protocols: list[StreamProtocol] = []
         for feature in app.features:
             if feature.serving is not None:
                 stack.enter_context(feature.serving(app.gate))
-            if feature.successor is not None:
-                successor = feature.successor(app.gate)
-        server = Server(app, successor, listener, on_start, supervised=supervised)
+            if feature.streams is not None:
+                protocols.append(feature.streams(app.gate))
+        server = Server(app, protocols, listener, on_start, supervised=supervised)
         server.run([])  # it listens by itself
     return server.exit_code
 

@@ -14,7 +14,7 @@ from ..engine.engine import Engine, rounding_cost
 from ..engine.job import Job
 from ..engine.receive import receive
 from ..net.bodies import ByteSource
-from ..net.http1.head import RequestHead
+from ..net.head import Head
 from ..net.request import Request
 from ..net.response import Response, field_name, of_type
 from .operation import Plan, TensorOperation
@@ -86,7 +86,7 @@ class OctetHandler:
         )
 
 
-def _repeated(head: RequestHead) -> DuplicateDescriptor:
+def _repeated(head: Head) -> DuplicateDescriptor:
     count = sum(field == DESCRIPTOR for field, _ in head.fields)
     name = native.OPERATOR_DESCRIPTOR
     return DuplicateDescriptor(f"the request has the header {name} {count} times; send it once")

@@ -10,10 +10,10 @@ from tensor_round.contract.operators.registry import DIALECTS, operator_from_tex
 from tensor_round.contract.quoting import not_accepted
 from tensor_round.contract.rounding import Rounding
 
-from ..net.http1.head import RequestHead
+from ..net.head import Head
 
 
-def parameters(head: RequestHead, *known: str) -> dict[str, str]:
+def parameters(head: Head, *known: str) -> dict[str, str]:
     """The parameters of the query; unknown and repeated ones are refused, not ignored."""
     found: dict[str, str] = {}
     for name, value in parse_qsl(head.query.decode("latin-1"), keep_blank_values=True):

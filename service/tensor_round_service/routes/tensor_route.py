@@ -13,7 +13,7 @@ from ..engine.engine import ON_A_THREAD, Engine
 from ..engine.job import Job, Observer
 from ..net.bodies import ByteSource
 from ..net.codings import DECODING_BYTES, Beside, Decoded, Verified, decoder_for, digest_of, here
-from ..net.http1.head import RequestHead
+from ..net.head import Head
 from ..net.request import Request
 from ..net.response import Response, field_name
 
@@ -58,7 +58,7 @@ class TensorRoute:
         job.sending_since = time.perf_counter()
         return response
 
-    async def _state_digest(self, head: RequestHead, response: Response, job: Job) -> None:
+    async def _state_digest(self, head: Head, response: Response, job: Job) -> None:
         """Add the digest of the content (RFC 9530) if the request asks for one."""
         algorithm = native.wanted_digest([text(head, _WANT_CONTENT_DIGEST)])
         if algorithm is not None:
@@ -103,6 +103,6 @@ def beside(engine: Engine | None, job: Job) -> Beside:
     return partial(engine.run_slowly, cost=ON_A_THREAD, job=job)
 
 
-def text(head: RequestHead, name: bytes) -> str:
+def text(head: Head, name: bytes) -> str:
     """The value of a field; empty if it is missing."""
     return head.values.get(name, b"").decode("latin-1")

@@ -22,11 +22,11 @@ from tensor_round.contract.errors import Draining, ReceiveTimeout, RequestRefuse
 
 from ..bodies import ClientDisconnected
 from ..eager import start_eagerly
-from ..head import MalformedRequest
+from ..head import MalformedRequest, expects_continue
 from ..lifecycle import ConnectionLifecycle, State
 from ..limits import ConnectionLimits
 from ..response import Response, head_bytes
-from ..server import Exchange, RequestHandler, ServerContext, ServerState, Successor
+from ..server import Exchange, OtherProtocol, RequestHandler, ServerContext, ServerState
 from ..turns import PASSING_REQUESTS, TURN_REQUESTS, TURN_SECONDS
 from .head import path_of, split_head
 from .receiving import CONTINUE, ReceivedRequest, client_of
@@ -61,10 +61,10 @@ class Connection(ConnectionLifecycle):
     def connection_made(self, transport: Any) -> None:
         """Start the deadline for the first request."""
         super().connection_made(transport)
-        successor = self._server.successor
-        if successor is not None and self._writer.is_encrypted:
+        other = self._server.other
+        if other is not None and self._writer.is_encrypted:
             chosen = transport.get_extra_info("ssl_object").selected_alpn_protocol()
-            if chosen == successor.alpn:
+            if chosen == other.alpn:
                 self._hand_over(b"")
                 return
         if self._server.handler.logs_access:
@@ -130,12 +130,8 @@ class Connection(ConnectionLifecycle):
         ends = perf_counter() + TURN_SECONDS
         while self.state <= State.HEAD:
             held = self._unparsed = self._unparsed.lstrip(_LINE_ENDS)
-            successor = self._server.successor
-            if (
-                not self._was_used
-                and successor is not None
-                and held.startswith(successor.first_bytes)
-            ):
+            other = self._server.other
+            if not self._was_used and other is not None and held.startswith(other.first_bytes):
                 self._hand_over(held)
                 return
             if not held:
@@ -172,8 +168,8 @@ class Connection(ConnectionLifecycle):
         server, transport = self._server, self.transport
         super().connection_lost(None)
         self._unparsed = b""
-        assert server.successor is not None
-        server.successor(server, transport, received)
+        assert server.other is not None
+        server.other(server, transport, received)
 
     def _wait_for_head(self) -> None:
         """Wait for the next bytes of a head; close if the peer sends no more."""
@@ -305,7 +301,7 @@ class Connection(ConnectionLifecycle):
         request = self._request
         if request is None or (self._at_eof and not request.is_behind):
             raise ClientDisconnected
-        if request.received == 0 and request.head.expects_continue:
+        if request.received == 0 and expects_continue(request.head):
             self.transport.write(CONTINUE)
         self._move(State.RECEIVING)
         request.start_rate(self._server.limits)
@@ -396,14 +392,14 @@ class HTTPProtocol:
 
     handler: RequestHandler
     limits: ConnectionLimits
-    successor: Successor | None = None
+    other: OtherProtocol | None = None
     #: Made with the first connection, as it needs the event loop.
     _server: ServerContext | None = field(default=None, init=False)
 
     def __call__(self, *, server_state: ServerState, **_others: Any) -> Connection:
         """A protocol; uvicorn passes it to the event loop."""
         if self._server is None:
-            self._server = ServerContext(self.handler, self.limits, server_state, self.successor)
+            self._server = ServerContext(self.handler, self.limits, server_state, self.other)
         return Connection(self._server)
 
     @property

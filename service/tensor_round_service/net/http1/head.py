@@ -11,7 +11,7 @@ import httptools
 
 from tensor_round.contract.errors import HeadersTooLarge, RequestRefused, Unimplemented
 
-from ..head import Header, MalformedRequest, join_repeated
+from ..head import Header, MalformedRequest, join_repeated, split_target
 
 #: Limits of one head: its size in bytes, and the number of its fields.
 MAX_HEAD_BYTES = 32 << 10
@@ -42,11 +42,7 @@ _NONE: frozenset[bytes] = frozenset()
 class RequestHead:
     """The request line and the fields of one request.
 
-    ``fields`` are in their order, names in lower case. ``values`` maps each name to its value;
-    values of repeated lines are joined with commas, and ``repeated`` holds the names of such
-    lines (RFC 9110, section 5.3). ``authority`` is the host of the request, with its port if
-    given, or None. ``length`` is the body's length in bytes, None if the body is chunked.
-    ``fault`` is the refusal of a request that is refused on any path; its body is not read.
+    See :class:`.Head`; ``length`` is None if the body is chunked.
     """
 
     __slots__ = (
@@ -83,11 +79,6 @@ class RequestHead:
         connection = values.get(b"connection")
         if connection is not None and b"close" in map(bytes.strip, connection.lower().split(b",")):
             self.keep_alive = False
-
-    @property
-    def expects_continue(self) -> bool:
-        """Whether the client waits for 100 Continue before it sends the body."""
-        return self.version == "1.1" and self.values.get(b"expect", b"").lower() == b"100-continue"
 
 
 class _Fields(list[Header]):
@@ -159,8 +150,8 @@ def path_of(received: bytes) -> str:
 def _split(target: bytes, method: str) -> tuple[str, bytes]:
     """The decoded path of a request target, and its query."""
     if target.startswith(b"/"):
-        raw_path, _, query = target.partition(b"#")[0].partition(b"?")
-    elif method == "CONNECT":
+        return split_target(target)
+    if method == "CONNECT":
         raw_path, query = target, b""
     else:
         try:

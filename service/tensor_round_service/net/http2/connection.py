@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
@@ -23,6 +23,7 @@ from ..server import ServerContext
 from ..turns import PASSING_REQUESTS, TURN_REQUESTS
 from .frames import Code
 from .limits import ConnectionFault, Event, SessionLimits
+from .responding import StreamProtocol, StreamServer
 from .serving import ServedStream
 from .session import Session
 
@@ -302,20 +303,26 @@ class Connection(ConnectionLifecycle):
             self.flush()
 
 
-class Successor:
-    """Takes over the transports of HTTP/1.1 connections whose peers speak HTTP/2."""
+class HTTP2:
+    """Takes over the transports of HTTP/1.1 connections whose peers speak HTTP/2.
+
+    Streams of ``protocols`` go to these, and all others to the server's handler of requests.
+    """
 
     alpn = "h2"
     #: The method of its preface, which is reserved (RFC 9113, section 11.6).
     first_bytes = b"PRI "
 
-    def __init__(self, handler: StreamHandler, limits: SessionLimits | None = None) -> None:
-        self._handler = handler
+    def __init__(
+        self, protocols: Sequence[StreamProtocol] = (), limits: SessionLimits | None = None
+    ) -> None:
+        self._protocols = protocols
         self._limits = limits or SessionLimits()
 
     def __call__(self, server: ServerContext, transport: Any, received: bytes) -> None:
         """Serve the transport from now on; ``received`` are its first bytes."""
-        connection = Connection(server, self._handler, self._limits)
+        handler = StreamServer(server, self._protocols).serve
+        connection = Connection(server, handler, self._limits)
         transport.set_protocol(connection)
         connection.connection_made(transport)
         if received:

@@ -7,7 +7,7 @@ from copy import copy
 
 from tensor_round.contract.errors import RequestRefused
 
-from ..head import join_repeated
+from ..head import join_repeated, split_target
 from .fields import Field
 from .frames import Code
 
@@ -44,7 +44,11 @@ class RequestHead:
     of a request whose list of fields was over its limit: few fields from there on are kept.
     """
 
-    __slots__ = ("authority", "fault", "fields", "length", "method", "path", "repeated", "values")
+    __slots__ = (
+        *("authority", "fault", "fields", "length", "method", "path"),
+        *("query", "repeated", "target", "values"),
+    )
+    version = "2"
 
     def __init__(self, fields: list[Field], fault: RequestRefused | None = None) -> None:
         self.fault = fault
@@ -60,8 +64,9 @@ class RequestHead:
             # As HTTP/1.1 does, and gRPC's specification allows for metadata.
             self.fields = [(name, value.strip(_SPACE)) for name, value in self.fields]
         self.method = pseudo[b":method"].decode("latin-1")
-        self.path = pseudo[b":path"].decode("latin-1").partition("?")[0]
-        if not self.path.startswith("/") and (self.method, self.path) != ("OPTIONS", "*"):
+        self.target = pseudo[b":path"]
+        self.path, self.query = split_target(self.target)
+        if self.target[:1] != b"/" and (self.method, self.target) != ("OPTIONS", b"*"):
             raise MalformedHead("the path must begin with /")  # section 8.3.1
         self.values = dict(self.fields)
         self.repeated: frozenset[bytes] = frozenset()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Generic
 
 from . import frames
-from .frames import DEFAULT_WINDOW, MIN_FRAME_BYTES, Kind
+from .frames import DEFAULT_WINDOW, END_STREAM, MIN_FRAME_BYTES, Kind
 from .stream import S
 
 Part = bytes | bytearray | memoryview
@@ -39,12 +39,12 @@ class Outbox(Generic[S]):
         return bool(self.control) or (self.window > 0 and bool(self._row))
 
     def queue(self, stream: S, parts: Sequence[bytes | memoryview], trailers: bytes | None) -> None:
-        """Have a stream send its parts and then its trailers, if any."""
+        """Have a stream send its parts and then its trailers, if any; empty ones just end it."""
         nbytes = sum(map(len, parts))
         limit = min(stream.send_window, self.window, COPIED_BYTES - len(self.control))
         if not stream.queued and (not nbytes or (nbytes <= limit and not self._row)):
-            self._copy(stream, b"".join(parts))
-            if trailers is not None:
+            self._copy(stream, b"".join(parts), ends=trailers == b"")
+            if trailers:
                 self.control += frames.headers(stream.number, trailers, ends=True)
             return
         stream.parts += [memoryview(part) for part in parts if len(part)]
@@ -52,13 +52,15 @@ class Outbox(Generic[S]):
         stream.trailers = trailers
         self.give_turn(stream)
 
-    def _copy(self, stream: S, content: bytes) -> None:
+    def _copy(self, stream: S, content: bytes, *, ends: bool) -> None:
         """Put DATA with all that a stream sends now behind the frames of control."""
-        self._count(stream, len(content))
-        stream.sent += len(content)
-        for begin in range(0, len(content), self.max_frame):
+        nbytes = len(content)
+        self._count(stream, nbytes)
+        stream.sent += nbytes
+        for begin in range(0, max(nbytes, ends), self.max_frame):
             piece = content[begin : begin + self.max_frame]
-            self.control += frames.frame(Kind.DATA, 0, stream.number, piece)
+            flags = END_STREAM if ends and begin + len(piece) == nbytes else 0
+            self.control += frames.frame(Kind.DATA, flags, stream.number, piece)
 
     def give_turn(self, stream: S) -> None:
         """Put a stream into the row, if it has anything to send and its window is open."""
@@ -86,7 +88,7 @@ class Outbox(Generic[S]):
                 self.give_turn(stream)
                 continue
             emptied.append(stream)
-            if stream.trailers is not None:
+            if stream.trailers:
                 taken.append(frames.headers(stream.number, stream.trailers, ends=True))
         return taken, emptied
 
@@ -96,7 +98,8 @@ class Outbox(Generic[S]):
         made: list[Part] = []
         while nbytes:
             size = min(nbytes, self.max_frame)
-            made.append(frames.frame_head(Kind.DATA, 0, stream.number, size))
+            flags = END_STREAM if stream.trailers == b"" and size == stream.queued else 0
+            made.append(frames.frame_head(Kind.DATA, flags, stream.number, size))
             made += stream.pop(size)
             nbytes -= size
         return made

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from tensor_round.contract.errors import ReceiveTimeout
 
 from ..bodies import ClientDisconnected, Progress
+from ..head import expects_continue
 from ..limits import MinimumRate
+from .fields import encoded
 from .frames import Code
 from .head import RequestHead
 from .stream import Credit, Stream
@@ -18,8 +20,12 @@ if TYPE_CHECKING:
     from .connection import Connection
 
 
+#: The block of an interim response (RFC 9110, section 15.2).
+_CONTINUE = encoded((b":status", b"100"))
+
+
 class ServedStream(Stream):
-    """A :class:`~..request.ByteSource`, whose DATA are its bytes, and the response to them.
+    """A :class:`~..request.Request`, whose DATA are its bytes, and the response to them.
 
     While a handler waits for bytes, or for the peer to read, the peer must hold the minimum rates
     of HTTP/1.1.
@@ -45,6 +51,11 @@ class ServedStream(Stream):
         self._receive_rate: MinimumRate | None = None
         self._send_rate: MinimumRate | None = None
         self._base = self._checked = self._checked_sent = 0
+
+    @property
+    def scheme(self) -> str:
+        """``https`` if the connection has TLS, else ``http``."""
+        return "https" if self._connection.is_encrypted else "http"
 
     @property
     def client(self) -> tuple[str, int] | None:
@@ -87,6 +98,8 @@ class ServedStream(Stream):
         if self.is_lost:
             raise ClientDisconnected
         if not self.fill(target):
+            if not self.received and expects_continue(self.head):
+                self._connection.session.inform(self, _CONTINUE)
             # Decryption leaves the event loop no time for further work between reads.
             self._progress = None if self._connection.is_encrypted else progress
             try:
