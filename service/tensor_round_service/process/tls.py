@@ -132,16 +132,15 @@ def server_context(
     """A context with TLS 1.2 and 1.3, and suites with authenticated encryption and forward secrecy.
 
     With ``ca_certs``, the handshake fails for clients without a certificate of one of these
-    authorities. A client that offers nothing but ``alpn`` gets that protocol. Raises
+    authorities. A client that offers ``alpn`` gets that protocol. Raises
     :class:`CertificateError`.
     """
     context = _Context(ssl.PROTOCOL_TLS_SERVER)
     context.verify_flags = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).verify_flags
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers(CIPHERS)
-    # The first that the client offers, too, is chosen. gRPC's clients offer h2 alone; curl and
-    # browsers offer both, and the other routes are HTTP/1.1's.
-    context.set_alpn_protocols(["http/1.1", *([] if alpn is None else [alpn])])
+    # The first that the client offers, too, is chosen.
+    context.set_alpn_protocols([*([] if alpn is None else [alpn]), "http/1.1"])
     try:
         context.load_cert_chain(certfile, keyfile, password=_no_password)
     except (OSError, ValueError) as error:

@@ -20,7 +20,7 @@ from tensor_round_service.net.lifecycle import State
 from tensor_round_service.net.limits import ConnectionLimits
 from tensor_round_service.net.request import Request
 from tensor_round_service.net.response import FixedFields, Response
-from tensor_round_service.net.server import Exchange, Successor
+from tensor_round_service.net.server import Exchange, OtherProtocol
 from tensor_round_service.process.tls import server_context
 
 #: What takes longer never comes.
@@ -310,7 +310,7 @@ async def serving(
     respond: Callable[[Request], Awaitable[Response]] = echo,
     limits: ConnectionLimits = LIMITS,
     *,
-    successor: Successor | None = None,
+    other: OtherProtocol | None = None,
     encrypted: bool = False,
     on_unix: bool = False,
 ) -> AsyncIterator[Site]:
@@ -318,7 +318,7 @@ async def serving(
     loop = asyncio.get_running_loop()
     handler, state, failures = Handler(respond), Server(), list[Any]()
     loop.set_exception_handler(lambda _, failure: failures.append(failure))
-    protocol = HTTPProtocol(handler, limits, successor)
+    protocol = HTTPProtocol(handler, limits, other)
     tls = server_context(SERVER, alpn="h2") if encrypted else None
 
     def connection() -> Connection:

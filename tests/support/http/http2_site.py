@@ -16,8 +16,9 @@ from support.http.http1_site import SECONDS, Server, text, until
 from support.http.http2_frames import HEAD, HELLO, TRAILERS, Frame, data, opened, split
 from tensor_round.contract.errors import ReceiveTimeout
 from tensor_round_service.net.bodies import ClientDisconnected
+from tensor_round_service.net.head import Head
 from tensor_round_service.net.http2 import frames
-from tensor_round_service.net.http2.connection import Successor
+from tensor_round_service.net.http2.connection import HTTP2
 from tensor_round_service.net.http2.frames import (
     DEFAULT_WINDOW,
     FIRST_WINDOW,
@@ -50,6 +51,10 @@ class Handler:
         self.sent: list[bool] = []
         #: Called with the bytes of each stream, and what it returns is the response.
         self.answer: Callable[[bytearray], list[Any]] = lambda body: [memoryview(body)]
+
+    def takes(self, head: Head) -> bool:
+        """All streams."""
+        return True
 
     async def serve(self, stream: ServedStream) -> None:
         try:
@@ -186,9 +191,9 @@ async def serving(
 ) -> AsyncIterator[Site]:
     """A server on a port; behind it no connection, stream or task is left."""
     handler = handler or Handler()
-    successor = Successor(handler.serve, session)
+    http2 = HTTP2([handler], session)
     async with http1_site.serving(
-        one, ConnectionLimits(**{**SHORT, **limits}), successor=successor, encrypted=encrypted
+        one, ConnectionLimits(**{**SHORT, **limits}), other=http2, encrypted=encrypted
     ) as server:
         if server.callers is not None:
             server.callers.set_alpn_protocols(["h2"])

@@ -14,6 +14,7 @@ from tensor_round_service.app import create_app
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.engine.engine import Engine
 from tensor_round_service.net.http1.connection import HTTPProtocol
+from tensor_round_service.net.http2.connection import HTTP2
 from tensor_round_service.net.limits import ConnectionLimits
 from tensor_round_service.settings import Settings
 
@@ -34,9 +35,9 @@ class HostedService(Service):
         super().__init__()
         self.engine = Engine(NumpyBackend(), max_bytes_in_flight)
         self.app = create_app(Settings(allowed_hosts="x"), self.engine)
-        made = (each.successor for each in self.app.features if each.successor is not None)
-        successor = next((make(self.app.gate) for make in made), None)
-        protocol: Any = http or HTTPProtocol(self.app.dispatcher, ConnectionLimits(), successor)
+        made = (each.streams for each in self.app.features if each.streams is not None)
+        http2 = HTTP2([make(self.app.gate) for make in made])
+        protocol: Any = http or HTTPProtocol(self.app.dispatcher, ConnectionLimits(), http2)
         self._server = uvicorn.Server(
             uvicorn.Config(
                 self.app,

@@ -117,7 +117,14 @@ class StreamServer:
         parts = () if stream.head.method == "HEAD" else response.parts
         if not any(map(len, parts)):
             parts = ()
-        return await stream.send(parts, _END, head=block)
+        if stream.is_ended:
+            return await stream.send(parts, _END, head=block)
+        # Some clients take a reset within their upload for a failure, whatever came before it. So
+        # they get the response, and then time to end the upload, as in HTTP/1.1.
+        await stream.send(parts, head=block)
+        limits = server.limits
+        await stream.discard(limits.linger_bytes, limits.linger_seconds)
+        return await stream.send((), _END)
 
 
 @cache

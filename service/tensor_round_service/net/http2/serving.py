@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 _CONTINUE = encoded((b":status", b"100"))
 
 
+#: Memory for bytes that nobody reads.
+_DISCARDED = memoryview(bytearray(64 << 10))
+
+
 class ServedStream(Stream):
     """A :class:`~..request.Request`, whose DATA are its bytes, and the response to them.
 
@@ -108,6 +112,21 @@ class ServedStream(Stream):
                 self._progress = None
                 self.release_target()
         return self.filled
+
+    async def discard(self, nbytes: int, seconds: float) -> None:
+        """Drop up to ``nbytes`` of what still comes, for so many seconds at most."""
+        timer = asyncio.get_running_loop().call_later(seconds, self._stop_waiting)
+        try:
+            while nbytes > 0 and not self.is_at_end:
+                nbytes -= await self.receive_into(_DISCARDED[:nbytes])
+        except (ClientDisconnected, ReceiveTimeout):
+            pass
+        finally:
+            timer.cancel()
+
+    def _stop_waiting(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_exception(ReceiveTimeout("the rest did not come in time"))
 
     async def _wait(self, grace: float | None) -> None:
         """Wait until the target is full, or the least is there, or no more comes."""

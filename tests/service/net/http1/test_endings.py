@@ -297,7 +297,7 @@ async def test_incomplete_response_is_aborted_and_its_memory_returned(
         assert not caplog.records
 
 
-class Successor:
+class Other:
     """Takes connections over, and closes them."""
 
     alpn = "h2"
@@ -313,13 +313,13 @@ class Successor:
 
 
 async def test_http2_is_handed_over_by_its_first_bytes_alone() -> None:
-    successor = Successor()
-    async with serving(successor=successor) as site:
+    other = Other()
+    async with serving(other=other) as site:
         async with site.peer() as peer:
             give(peer.connection, PREFACE[:3])
             assert peer.connection.state is State.HEAD
             give(peer.connection, PREFACE[3:])
-            assert successor.received == [PREFACE]
+            assert other.received == [PREFACE]
             assert peer.connection.state is State.CLOSED
             assert peer.connection.transport is None
             assert not peer.connection._unparsed
@@ -328,13 +328,13 @@ async def test_http2_is_handed_over_by_its_first_bytes_alone() -> None:
             await peer.response()
             await peer.send(PREFACE)
             assert (await peer.end()).startswith(b"HTTP/1.1 400 ")
-        assert len(successor.received) == 1
+        assert len(other.received) == 1
 
 
-@pytest.mark.parametrize("knows", [False, True], ids=["alone", "successor"])
+@pytest.mark.parametrize("knows", [False, True], ids=["alone", "other"])
 async def test_tls_chooses_the_protocol_before_any_byte(knows: bool) -> None:
-    successor = Successor()
-    async with serving(successor=successor if knows else None, encrypted=True) as site:
+    other = Other()
+    async with serving(other=other if knows else None, encrypted=True) as site:
         async with site.peer() as peer:
             assert peer.connection.eof_received() is False
             await peer.send(asked(length=1) + b"a")
@@ -348,9 +348,9 @@ async def test_tls_chooses_the_protocol_before_any_byte(knows: bool) -> None:
         _, writer = await asyncio.open_connection(
             *site.address, ssl=site.callers, server_hostname="localhost"
         )
-        await until(lambda: successor.received if knows else site.state.connections)
+        await until(lambda: other.received if knows else site.state.connections)
         writer.transport.abort()
-        assert successor.received == [b""] * knows
+        assert other.received == [b""] * knows
 
 
 async def test_protocol_lists_connections_that_are_opening(site: Site) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from support.http.asgi import Answer, ask
 from tensor_round.contract.errors import HeadersTooLarge, Unimplemented
 from tensor_round_service.app import create_app
-from tensor_round_service.net.head import MalformedRequest, traceparent_of
+from tensor_round_service.net.head import MalformedRequest, expects_continue, traceparent_of
 from tensor_round_service.net.http1.head import RequestHead, host_of, path_of, split_head
 from tensor_round_service.net.response import (
     NO_STORE,
@@ -144,7 +144,7 @@ def split(data: bytes) -> RequestHead:
 def facts(head: RequestHead) -> Says:
     return Says(
         *(head.method, head.path, head.query, head.version, head.authority),
-        *(head.length, head.keep_alive, head.expects_continue),
+        *(head.length, head.keep_alive, expects_continue(head)),
     )
 
 
