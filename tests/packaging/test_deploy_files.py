@@ -156,3 +156,24 @@ def test_systemd_finds_no_fault(tmp_path: Path) -> None:
         capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert rated.returncode == 0, rated.stdout[-500:]
+
+
+_NAMED = re.compile(r"[\w./-]+\.(?:md|ya?ml|env|cfg|conf|service|socket|sh)\b")
+
+
+def test_comments_name_files_that_exist() -> None:
+    files = [path for path in (ROOT / "deploy").rglob("*") if path.suffix not in (".json", ".pyc")]
+    seen = 0
+    for path in filter(Path.is_file, files):
+        for comment in re.findall(r"^\s*#(.*)", path.read_text(), re.M):
+            for name in _NAMED.findall(comment):
+                if not name.startswith("/"):
+                    seen += 1
+                    places = (path.parent, ROOT, ROOT / "deploy" / "kubernetes", *path.parents)
+                    assert any((place / name).exists() for place in places), f"{path}: {name}"
+    assert seen > 10
+
+
+def test_unit_lets_the_service_have_as_many_descriptors_as_connections_need() -> None:
+    (descriptors,) = values(SERVICE)["LimitNOFILE"]
+    assert int(descriptors) > 8 * BACKLOG

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from importlib.metadata import entry_points, version
 from inspect import cleandoc
@@ -22,8 +22,12 @@ from ..settings import PREFIX, Settings
 PROGRAM = "tensor-round-service"
 #: Variables of the client, which may be in the same environment.
 CLIENT_VARIABLES = ("URL", "API_KEY")
-#: Variables that Kubernetes sets in every container for a Service named tensor-round.
+#: Variables that Kubernetes sets in every container for a Service whose name begins with
+#: tensor-round, and the values of those whose names end in PORT.
 _OF_KUBERNETES = re.compile(r"(.*_)?SERVICE_(HOST|PORT)(_.*)?|(.*_)?PORT_\d+_(TCP|UDP|SCTP)(_.*)?")
+_LINK = re.compile(r"(tcp|udp|sctp)://.*")
+#: A size as Kubernetes writes it.
+_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)([KMGTPE]i)")
 #: Messages in place of pydantic's.
 _RULES = {
     "int_parsing": "must be an integer",
@@ -69,20 +73,33 @@ def read_settings(arguments: Sequence[str]) -> Settings:
             rule = fault["msg"].removeprefix("Value error, ").replace("Input should", "must")
             rule = _RULES.get(fault["type"], rule)
             if fault["type"] != "value_error":
-                rule += f", got {shown(fault['input'])}"
+                rule += f", got {shown(fault['input'])}{_hint(fault['input'])}"
             print(f"{PROGRAM}: {both}: {rule}", file=sys.stderr)
         raise SystemExit(2) from None
 
 
-def unknown_variables(names: Iterable[str]) -> Iterator[str]:
+def _hint(value: object) -> str:
+    """What is likely meant by a value that is not accepted; empty if that is not known."""
+    text = str(value)
+    if size := _QUANTITY.fullmatch(text):
+        return f"; did you mean {size[1]}{size[2]}B?"
+    if _LINK.fullmatch(text):
+        return (
+            "; Kubernetes sets this variable for a Service of that name: set enableServiceLinks: "
+            "false in the pod, or pass the option"
+        )
+    return ""
+
+
+def unknown_variables(environment: Mapping[str, str]) -> Iterator[str]:
     """A warning for each variable with the prefix of the settings that is none."""
     settings = [name.upper() for name in Settings.model_fields]
     known = {*settings, *CLIENT_VARIABLES}
-    for name in sorted(names):
+    for name, value in sorted(environment.items()):
         if not name.upper().startswith(PREFIX):
             continue
         rest = name.upper().removeprefix(PREFIX)
-        if rest in known or _OF_KUBERNETES.fullmatch(rest):
+        if rest in known or _OF_KUBERNETES.fullmatch(rest) or _LINK.fullmatch(value):
             continue
         # cutoff=0: always name one setting.
         nearest = get_close_matches(rest, settings, n=1, cutoff=0.0)[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import ssl
@@ -63,6 +64,7 @@ def test_variables_are_settings_or_a_warning_that_names_the_nearest() -> None:
         "TENSOR_ROUND_API_KEY": "secret",
         "TENSOR_ROUND_SERVICE_HOST": "10.0.0.7",
         "TENSOR_ROUND_PORT_8000_TCP_ADDR": "10.0.0.7",
+        "TENSOR_ROUND_PODS_PORT": "tcp://10.0.0.7:8000",
         "TENSOR": "round",
         "TENSOR_ROUND_MAX_TENSOR_BYTES": "8",
     }
@@ -86,7 +88,26 @@ def test_every_variable_of_the_client_is_known() -> None:
     sources = "".join(path.read_text() for path in client.rglob("*.py"))
     read = {*re.findall(r"TENSOR_ROUND_\w+", sources)}
     assert {"TENSOR_ROUND_URL", "TENSOR_ROUND_API_KEY"} <= read
-    assert [*unknown_variables(read)] == []
+    assert [*unknown_variables(dict.fromkeys(read, "x"))] == []
+
+
+SETTINGS_OF_KUBERNETES = {
+    "MAX_TENSOR_BYTES": ("64Mi", 'as in 512MiB, got "64Mi"; did you mean 64MiB?'),
+    "MAX_BYTES_IN_FLIGHT": ("1.5Gi", "did you mean 1.5GiB?"),
+    "PORT": ("tcp://10.0.0.7:8000", "set enableServiceLinks: false in the pod, or pass"),
+    "METRICS_PORT": ("tcp://10.0.0.7:9100", "set enableServiceLinks: false in the pod, or pass"),
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS_OF_KUBERNETES)
+def test_value_of_kubernetes_is_refused_with_what_to_do(name: str) -> None:
+    value, says = SETTINGS_OF_KUBERNETES[name]
+    variable = f"TENSOR_ROUND_{name}"
+    ended = start([], {**os.environ, variable: value})
+    (line,) = ended.stderr.decode().splitlines()
+    assert (ended.returncode, says in line, f"({variable})" in line) == (2, True, True), line
+    option = f"--{name.lower().replace('_', '-')}"
+    assert f"{option} " in line
 
 
 CERTIFICATE = ["--ssl-certfile", str(SERVER)]

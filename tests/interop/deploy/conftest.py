@@ -31,5 +31,5 @@ def serving(request: pytest.FixtureRequest, overlays: dict[str, Overlay]) -> Ove
 
 @pytest.fixture(scope="session")
 def service() -> Iterator[Service]:
-    with Service() as running:
+    with Service("--metrics-port", "0") as running:
         yield running

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 import time
-import urllib.request
 
 import numpy as np
 import pytest
@@ -30,11 +28,11 @@ def test_a_pod_of_cpu_serves_until_its_drain_delay_is_over(overlays: dict[str, O
         probe = overlay.container["readinessProbe"]["httpGet"]["path"]
         assert overlay.settings.allowed_hosts is not None
         host = overlay.settings.allowed_hosts.split(",")[-1]
-        assert service.request("GET", probe, headers={"Host": f"{host}:8000"}).status == 200
-        assert service.request("GET", probe, headers={"Host": "elsewhere"}).status == 421
-        (port,) = re.findall(r"metrics on port (\d+)", "".join(service.log))
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as metrics:
-            assert b"\ntensor_round_bytes_in_flight " in metrics.read()
+        beside = service.beside
+        for each in (service, beside):
+            assert each.request("GET", probe, headers={"Host": f"{host}:8000"}).status == 200
+            assert each.request("GET", probe, headers={"Host": "elsewhere"}).status == 421
+        assert b"\ntensor_round_bytes_in_flight " in beside.get("/metrics").content
 
         stopped = time.monotonic()
         service.process.terminate()
@@ -45,7 +43,7 @@ def test_a_pod_of_cpu_serves_until_its_drain_delay_is_over(overlays: dict[str, O
             time.sleep(0.05)
             # The signal takes a moment to reach both workers.
             if time.monotonic() > stopped + NOTICED:
-                assert service.get(probe).status == 503
+                assert beside.get(probe).status == 503
         assert served > 20
         assert service.process.wait(grace) == 0
         assert time.monotonic() - stopped >= delay

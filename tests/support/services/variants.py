@@ -131,6 +131,10 @@ class DeviceService(Variant):
         app.select_backend = partial(select_backend, open_devices=open_devices)  # type: ignore[attr-defined]
 
 
+class DeviceTlsService(DeviceService, TlsService):
+    """The same with a certificate."""
+
+
 if __name__ == "__main__":
     globals()[sys.argv.pop(1)].prepare()
     sys.exit(serve.run(sys.argv[1:]))
