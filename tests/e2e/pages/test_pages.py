@@ -61,7 +61,6 @@ ELSEWHERE = {
 #: Blocks that are no code: figures, and signatures in sdk.md's reference (test_beside_blocks.py).
 NO_CODE = {
     ("docs/architecture.md", "text"): 3,
-    ("docs/deploy.md", "nginx"): 1,
     ("docs/exactness.md", "text"): 1,
     ("docs/containers.md", "yaml"): 2,
     ("docs/operations.md", "text"): 1,
