@@ -70,9 +70,10 @@ class Settings(BaseSettings):
     min_send_rate: Annotated[int, Field(ge=0)] = 64 << 10
     """Minimum rate in bytes a second at which a client must read a response; the connection of
     a slower one is aborted."""
-    keep_alive: Annotated[float, Field(gt=0)] = 5.0
-    """Seconds after which an idle connection is closed. Set more than the idle timeout of a proxy
-    or balancer in front."""
+    keep_alive: Annotated[float, Field(gt=0)] = 75.0
+    """Seconds after which an idle connection is closed; at most 5 while connections take more
+    than half of the file descriptors. Set more than the idle timeout of a proxy or balancer in
+    front."""
     api_keys_file: Path | None = None
     """File of API keys, one a line: SHA-256 in hex, label, last day. If set, all paths but
     health and the docs page need a key. The service reads it again when it changes."""

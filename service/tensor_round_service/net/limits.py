@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import math
+import resource
+import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,10 +18,13 @@ class ConnectionLimits:
     receive_timeout: float = 10.0
     min_receive_rate: int = 64 << 10
     min_send_rate: int = 64 << 10
-    #: Time after which an idle connection is closed.
-    keep_alive: float = 5.0
-    #: The same in HTTP/2, whose clients keep a connection for their next call (nginx: 75 s).
-    stream_keep_alive: float = 60.0
+    #: Time after which an idle connection is closed. Proxies and clients keep theirs for up to a
+    #: minute; one that the service closes first may lose a request.
+    keep_alive: float = 75.0
+    #: The same while there are more than ``crowd`` connections, so that idle ones leave
+    #: descriptors to others.
+    crowded_keep_alive: float = 5.0
+    crowd: int = field(default_factory=lambda: _descriptors() // 2)
     #: Time between two checks of a minimum rate.
     rate_interval: float = 1.0
     #: After so many bytes of a body the remaining grace is one interval.
@@ -33,6 +38,11 @@ class ConnectionLimits:
     drain_grace: float = 0.25
     #: The same for a connection without any request: a client that has just connected sends one.
     first_grace: float = 1.0
+
+
+def _descriptors() -> int:
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return sys.maxsize if limit == resource.RLIM_INFINITY else limit
 
 
 class Deadline:

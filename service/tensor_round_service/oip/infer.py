@@ -127,31 +127,22 @@ class _InferHandler:
             header, plan = b"", self.inference.plan(self.model, raw_request(self.model, length))
         else:
             header = await _header(source, job, length, json_length)
-            plan = await self._plan_header(header, job, is_whole_body=json_length is None)
+            try:
+                if len(header) <= CACHED_HEADER_BYTES:
+                    plan = self._cached_plan(header)
+                else:
+                    work = partial(self._plan_long_header, header, job)
+                    plan = await engine.run_slowly(work, len(header) * JSON_COST, job)
+            except MalformedJSON as refusal:
+                if json_length is None:
+                    _name_missing_length(refusal, header)
+                raise
+            if json_length is None:
+                _check_no_bytes(plan)
         if plan.uses_regions:
             # The request may change memory of another client.
             check_origin(head, self.listed_origins)
         return plan, source, None if length is None else length - len(header)
-
-    async def _plan_header(self, header: bytes, job: Job, *, is_whole_body: bool) -> InferencePlan:
-        try:
-            if len(header) <= CACHED_HEADER_BYTES:
-                plan = self._cached_plan(header)
-            else:
-                work = partial(self._plan_long_header, header, job)
-                cost = len(header) * JSON_COST
-                plan = await self.inference.engine.run_slowly(work, cost, job)
-        except MalformedJSON as refusal:
-            # The bytes of a tensor are no JSON.
-            if is_whole_body and _SAYS_BINARY in header[: codec.MAX_BARE_HEADER_LENGTH]:
-                refusal.restate(f"{refusal.detail}; {codec.NEEDS_HEADER_LENGTH}")
-            raise
-        if is_whole_body and isinstance(plan.source, codec.Binary) and plan.source.byte_size:
-            nbytes = plan.source.byte_size
-            raise PayloadSizeMismatch(
-                f"the binary data must have {nbytes} bytes, got 0; {codec.NEEDS_HEADER_LENGTH}"
-            )
-        return plan
 
     def _make_plan(
         self, header: bytes, pause: Pause = no_pause, size: JSONSize | None = None
@@ -191,6 +182,21 @@ def _response(plan: InferencePlan, output: Parts, job: Job) -> Response:
         return Response(200, _JSON, [header], [backend])
     length = (_HEADER_LENGTH, b"%d" % len(header))
     return Response(200, _OCTETS, [header, *output], [backend, length])
+
+
+def _name_missing_length(refusal: MalformedJSON, header: bytes) -> None:
+    """Name the field that a body with bytes after its JSON lacks: they are no JSON."""
+    if _SAYS_BINARY in header[: codec.MAX_BARE_HEADER_LENGTH]:
+        refusal.restate(f"{refusal.detail}; {codec.NEEDS_HEADER_LENGTH}")
+
+
+def _check_no_bytes(plan: InferencePlan) -> None:
+    """Raise :class:`PayloadSizeMismatch` if bytes should follow a body that is JSON alone."""
+    if isinstance(plan.source, codec.Binary) and plan.source.byte_size:
+        nbytes = plan.source.byte_size
+        raise PayloadSizeMismatch(
+            f"the binary data must have {nbytes} bytes, got 0; {codec.NEEDS_HEADER_LENGTH}"
+        )
 
 
 async def _header(

@@ -36,6 +36,8 @@ from .tls import ServerTLS
 
 logger = logging.getLogger(__name__)
 
+#: KEEP_ALIVE while connections take more than half of the file descriptors.
+CROWDED_SECONDS = 5.0
 #: Time between two checks for open connections and requests.
 POLL_SECONDS = 0.02
 #: Time by which a worker stops later than its supervisor, which turns new clients away first: a
@@ -78,6 +80,7 @@ class Server(uvicorn.Server):
             min_receive_rate=settings.min_receive_rate,
             min_send_rate=settings.min_send_rate,
             keep_alive=settings.keep_alive,
+            crowded_keep_alive=min(CROWDED_SECONDS, settings.keep_alive),
         )
         self._protocol = HTTPProtocol(app.dispatcher, limits, HTTP2(protocols))
         self._tls: ServerTLS | None = None

@@ -187,6 +187,22 @@ def test_refused_start_is_one_line(
     assert "Value error" not in line
 
 
+@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize(
+    ("names", "wrong"),
+    [("b4", "b4"), ("tracecontext,", ""), ("baggage, tracecontex", "tracecontex")],
+)
+def test_unknown_propagator_stops_the_start_with_one_line(
+    names: str, wrong: str, workers: str
+) -> None:
+    """Whether traces are exported or not: FastAPI imports OpenTelemetry."""
+    ended = start(["--port", "0", "--workers", workers], {"OTEL_PROPAGATORS": names})
+    assert ended.returncode == 1
+    (line,) = ended.stderr.decode().splitlines()
+    assert f'tensor-round-service: OTEL_PROPAGATORS: got "{wrong}"' in line
+    assert "none, tracecontext" in line
+
+
 #: What a program does to its own surroundings before it starts, and what the last line says.
 SURROUNDINGS = {
     "no folder": (

@@ -289,7 +289,10 @@ class Connection(ConnectionLifecycle):
             self._unparsed = bytes(request.unread)
             self._was_used = True
             self._move(State.IDLE)
-            self._deadline.set(server.limits.keep_alive)
+            limits = server.limits
+            # Without a call: this takes a part of the time of a small request.
+            is_crowd = len(server.state.connections) > limits.crowd
+            self._deadline.set(limits.crowded_keep_alive if is_crowd else limits.keep_alive)
         elif request.is_at_end and not request.unread:
             self._close()
         else:

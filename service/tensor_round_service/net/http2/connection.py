@@ -186,7 +186,8 @@ class Connection(ConnectionLifecycle):
             self._move(State.IDLE)
         since = session.incomplete_since
         if since is None:
-            self._deadline.set(limits.stream_keep_alive)
+            is_crowd = len(self._server.state.connections) > limits.crowd
+            self._deadline.set(limits.crowded_keep_alive if is_crowd else limits.keep_alive)
         else:
             self._deadline.set(since + limits.receive_timeout - self._server.loop.time())
 

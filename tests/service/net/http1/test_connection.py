@@ -7,6 +7,7 @@ import contextlib
 import math
 import os
 import weakref
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,19 @@ async def test_a_request_that_never_waits_makes_no_task_and_keeps_the_connection
     await pass_time(LATE)
     assert await peer.end() == b""
     await peer.state(State.CLOSED)
+
+
+async def test_idle_connection_of_a_crowd_closes_sooner() -> None:
+    limits = replace(LIMITS, crowd=1)
+    async with serving(limits=limits) as site, site.peer() as first:
+        give(first.connection, asked())
+        assert first.is_due_in(LIMITS.keep_alive)
+        async with site.peer() as second:
+            give(second.connection, asked())
+            assert second.is_due_in(LIMITS.crowded_keep_alive)
+            await pass_time(LIMITS.crowded_keep_alive)
+            await second.state(State.CLOSED)
+            assert first.connection.state is State.IDLE
 
 
 async def test_working_route_has_no_limit_and_later_requests_wait(peer: Peer) -> None:

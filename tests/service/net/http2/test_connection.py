@@ -265,7 +265,7 @@ async def test_connection_fault_sends_goaway_and_drops_the_rest(site: Site, call
 
 @pytest.mark.parametrize("is_fault", [False, True], ids=["idle", "fault"])
 async def test_tls_ends_with_goaway_at_once(is_fault: bool) -> None:
-    limits: dict[str, Any] = {"linger_before": 60.0, "stream_keep_alive": 0.3}
+    limits: dict[str, Any] = {"linger_before": 60.0, "keep_alive": 0.3}
     async with serving(encrypted=True, **limits) as site, site.caller() as caller:
         caller.call(1, b"one")
         assert await caller.response(1) == b"one"
@@ -274,8 +274,9 @@ async def test_tls_ends_with_goaway_at_once(is_fault: bool) -> None:
         assert await caller.end() == [Code.PROTOCOL_ERROR if is_fault else Code.NO_ERROR]
 
 
-async def test_an_idle_connection_ends() -> None:
-    async with serving(stream_keep_alive=0.3) as site, site.caller() as caller:
+@pytest.mark.parametrize("limits", [{"keep_alive": 0.3}, {"crowd": 0, "crowded_keep_alive": 0.3}])
+async def test_an_idle_connection_ends(limits: dict[str, Any]) -> None:
+    async with serving(**limits) as site, site.caller() as caller:
         caller.call(1, b"one")
         assert await caller.response(1) == b"one"
         assert await caller.end() == [Code.NO_ERROR]
