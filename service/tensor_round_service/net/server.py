@@ -1,4 +1,4 @@
-"""What all connections of a server share: request handler, limits, server state, timers."""
+"""What all connections of a server share: request handler, limits, server state, memory."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from .limits import ConnectionLimits
 from .request import Request
 from .response import Response, field_lines
 from .turns import Turns
+
+#: Bytes of a server's receive buffer.
+RECEIVE_BYTES = 96 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,11 @@ class ServerContext:
     opening: WeakSet[Any] = field(default_factory=WeakSet, init=False)
     #: Kept, because get_running_loop() makes a system call.
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop, init=False)
+    #: The receive buffer. All connections share it: each uses its content before the next read of
+    #: the event loop. A tensor of 64 KiB fits in with its heads, and is then served without a wait.
+    received: memoryview = field(
+        default_factory=lambda: memoryview(bytearray(RECEIVE_BYTES)), init=False
+    )
     #: The connections that wait for their next turn.
     turns: Turns = field(default_factory=Turns, init=False)
     default_headers: list[Header] = field(init=False)

@@ -33,9 +33,6 @@ from .receiving import CONTINUE, ReceivedRequest, client_of
 
 logger = logging.getLogger(__name__)
 
-#: The receive buffer. All connections share it: each uses its content before the next read. A
-#: tensor of 64 KiB fits in with its heads, and is then served without a wait.
-_RECEIVED = memoryview(bytearray(96 << 10))
 #: Up to this size a body is joined to its head; a larger one is written without a copy. A tensor
 #: of 64 KiB is joined, also behind the JSON header of an inference.
 _JOINED_BYTES = 68 << 10
@@ -50,6 +47,7 @@ class Connection(ConnectionLifecycle):
 
     def __init__(self, server: ServerContext) -> None:
         super().__init__(server)
+        self._buffer = server.received
         #: Received bytes of the next head.
         self._unparsed = b""
         self._request: ReceivedRequest | None = None
@@ -76,28 +74,28 @@ class Connection(ConnectionLifecycle):
         """Return the memory that a route asked to fill, or the receive buffer."""
         if self.state is State.RECEIVING:
             assert self._request is not None
-            return self._request.next_buffer() or _RECEIVED
-        return _RECEIVED
+            return self._request.next_buffer() or self._buffer
+        return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         """Use received bytes, or store them and pause reading if no route waits for them."""
         state = self.state
         if state <= State.HEAD:
-            received = bytes(_RECEIVED[:nbytes])
+            received = bytes(self._buffer[:nbytes])
             self._unparsed = self._unparsed + received if self._unparsed else received
             self._start_requests()
-            if nbytes == len(_RECEIVED) and self.state <= State.HEAD:
+            if nbytes == len(self._buffer) and self.state <= State.HEAD:
                 self._line_up()  # the transport would read more at once
         elif state is State.RECEIVING:
             assert self._request is not None
-            self._request.accept(nbytes, _RECEIVED)
+            self._request.accept(nbytes, self._buffer)
             self._received()
         elif state is State.QUEUED:
-            self._unparsed += bytes(_RECEIVED[:nbytes])
+            self._unparsed += bytes(self._buffer[:nbytes])
         elif state is State.DROPPING:
             self._drop(nbytes)
         elif self._request is not None:
-            self._request.keep(_RECEIVED[:nbytes])
+            self._request.keep(self._buffer[:nbytes])
             self._pause_reading()
 
     def eof_received(self) -> bool:
@@ -334,7 +332,7 @@ class Connection(ConnectionLifecycle):
     def _catch_up(self) -> None:
         if self.state is State.RECEIVING:
             assert self._request is not None
-            self._request.accept(0, _RECEIVED)
+            self._request.accept(0, self._buffer)
             self._received()
 
     def _on_deadline(self) -> None:

@@ -29,9 +29,9 @@ from .session import Session
 
 logger = logging.getLogger(__name__)
 
-#: The receive buffer. All connections share it: each uses its content before the next read. A
-#: stream's head and first window fit in; what one read may have the event loop do is bounded by it.
-_RECEIVED = memoryview(bytearray(72 << 10))
+#: Bytes of one read. A stream's head and first window fit in; what one read may have the event
+#: loop do is bounded by it.
+_READ_BYTES = 72 << 10
 #: Bytes of DATA in one write: 1 MiB of a tensor, and what its message has before it. While they are
 #: in the write buffer no other stream has its turn.
 _WRITE_BYTES = (1 << 20) + (4 << 10)
@@ -54,6 +54,7 @@ class Connection(ConnectionLifecycle):
         self, server: ServerContext, handler: StreamHandler, limits: SessionLimits
     ) -> None:
         super().__init__(server)
+        self._buffer = server.received[:_READ_BYTES]
         self._handler = handler
         self.limits = server.limits
         self.session: Session[ServedStream] = Session(
@@ -89,7 +90,7 @@ class Connection(ConnectionLifecycle):
         """Return the memory that a handler asked to fill, or the receive buffer."""
         target = self.session.target if self.state is State.WORKING else None
         self._is_direct = target is not None
-        return _RECEIVED if target is None else target
+        return self._buffer if target is None else target
 
     def buffer_updated(self, nbytes: int) -> None:
         """Use received bytes."""
@@ -99,7 +100,7 @@ class Connection(ConnectionLifecycle):
         elif self.state is State.DROPPING:
             self._drop(nbytes)
         else:
-            self.use(_RECEIVED[:nbytes])
+            self.use(self._buffer[:nbytes])
 
     def use(self, received: memoryview, *, has_turn: bool = False) -> None:
         """Use bytes that were received into another memory, and those that waited before.
