@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .libraries import measure as libraries
-from .measuring import deployed, grpc, interpreter, latency, load, machine, memory
+from .measuring import deployed, grpc, interpreter, latency, load, machine, memory, versions
 from .measuring.client import Arena
 from .peers import targets, variants
 from .peers.targets import HERE, KIB, MIB
@@ -26,11 +26,11 @@ ORACLES = Path(".venvs/oracles/bin/python")
 #: Where a quick or partial run is written: its figures are not worth keeping.
 TRIED = Path("build/bench/tried.json")
 
-SECTIONS = ("latency", "load", "deployed", "grpc", "memory", "kernels")
+SECTIONS = ("latency", "load", "versions", "deployed", "grpc", "memory", "kernels")
 #: What is measured only if it is asked for.
 ASKED_FOR = ("libraries",)
 #: Those whose rows are targets.
-TARGETED = {"latency", "load", "memory"}
+TARGETED = {"latency", "load", "memory", "versions"}
 #: Those whose requests are large.
 LARGE = {*TARGETED, "grpc", "libraries"}
 
@@ -120,6 +120,10 @@ def on_targets(
             tell("many connections")
             rounds = 1 if quick else load.ROUNDS
             found["load"] = load.measure(running, there, arena, rounds, missing)
+        if "versions" in sections:
+            tell("HTTP/2 beside HTTP/1.1")
+            service = running[targets.ROUND.program]
+            found["versions"] = versions.measure(service, arena, missing, quick=quick)
     if "memory" in sections:
         tell("memory")
         found["memory"] = memory.measure(there, arena)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from ..measuring.grpc import SERVICE, TRITON_GRPC
 from ..measuring.kernels import COMPILED, TORCH, TORCH_ALONE, WITH_NUMPY
 from ..measuring.latency import FREE, ONE_CORE, OWN_CORES, placements
+from ..measuring.versions import VERSIONS
 from ..peers import targets, variants
 from ..peers.targets import KIB, MIB, Target
 from .tables import size_of
@@ -30,7 +31,11 @@ class Goal(NamedTuple):
         """What the run has for it; None where nothing was measured."""
         own, other = (
             next(
-                (row.get(column) for row in results[self.section] if wanted.items() <= row.items()),
+                (
+                    row.get(column)
+                    for row in results.get(self.section, [])
+                    if wanted.items() <= row.items()
+                ),
                 None,
             )
             for wanted, column in zip((self.own, self.other), self.columns, strict=True)
@@ -46,7 +51,15 @@ class Goal(NamedTuple):
 
 def judged(results: dict[str, Any]) -> list[dict[str, Any]]:
     """Every goal, with what the run has for it."""
-    goals = (of_latency(), of_deployed(), of_load(), of_grpc(), of_memory(), of_kernels(results))
+    goals = (
+        of_latency(),
+        of_deployed(),
+        of_load(),
+        of_versions(),
+        of_grpc(),
+        of_memory(),
+        of_kernels(results),
+    )
     return [goal.result(results) for each in goals for goal in each]
 
 
@@ -135,6 +148,20 @@ def of_load() -> Iterator[Goal]:
         what = f"requests a second, {connections} x {size_of(about)}, over {other.name}"
         own, beside = ({"target": target.name, **about} for target in (ROUND, other))
         yield Goal(what, "load", own, beside, limit)
+
+
+#: Requests a second by HTTP/2 over those by HTTP/1.1: bytes, requests at once, how many times. The
+#: goals of one connection are times of a request: 1.35 and 1.15.
+VERSIONS_RATES = ((KIB, 1, ">= 0.74"), (MIB, 1, ">= 0.87"), (KIB, 64, ">= 0.8"))
+
+
+def of_versions() -> Iterator[Goal]:
+    first, second = VERSIONS
+    for nbytes, at_once, limit in VERSIONS_RATES:
+        about = {"bytes": nbytes, "at_once": at_once}
+        what = f"requests a second by {second}, {at_once} x {size_of(about)}, over {first}"
+        own, beside = ({"version": version, **about} for version in (second, first))
+        yield Goal(what, "versions", own, beside, limit, ("median", "median"))
 
 
 #: A call over Triton's; much of tritonclient's time is its own.

@@ -64,6 +64,10 @@ def render(results: dict[str, Any]) -> str:
     sections += [
         ("Many connections: requests a second", pivot(results["load"], load_of, rate)),
         (
+            "POST /round by HTTP/2 beside HTTP/1.1, by h2load: requests a second",
+            by_version(results.get("versions", [])),
+        ),
+        (
             "Kinds of requests, 1 KiB, one core: a round trip",
             deployed([row for row in small if row["connections"] == 1], seconds),
         ),
@@ -84,6 +88,15 @@ def render(results: dict[str, Any]) -> str:
     ]
     # A table that has a heading alone is left out.
     return "\n\n".join(f"### {title}\n\n{table(rows)}" for title, rows in sections if rows[1:])
+
+
+def by_version(rows: Iterable[dict[str, Any]]) -> list[list[str]]:
+    """One line a load, one column a version."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        at_once = "" if row["at_once"] == 1 else f"{row['at_once']} x "
+        found.setdefault(at_once + size_of(row), []).append(whole(row["median"]))
+    return [["", "HTTP/1.1", "HTTP/2"], *([load, *rates] for load, rates in found.items())]
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
