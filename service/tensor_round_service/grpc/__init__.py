@@ -24,7 +24,7 @@ def feature(site: Site) -> Feature:
         **health.health_methods(
             site.readiness.check, lambda: site.lifecycle.draining, site.engine.memory
         ),
-        **reflection_methods(),
+        **reflection_methods(site.engine.memory),
     }
 
     def streams(gate: Gate) -> Service:

@@ -9,6 +9,7 @@ from tensor_round.contract.errors import NotFound, NotOffered, RequestRefused
 from tensor_round.contract.quoting import shown
 
 from ..engine.job import Job
+from ..engine.memory import Memory
 from .call import Call, Method, prefixed
 from .control import read
 from .messages import DESCRIPTORS, SCHEMA
@@ -47,17 +48,23 @@ class _Descriptors:
                 self.by_symbol[symbol] = found
 
 
-def reflection_methods() -> dict[str, Method]:
+def reflection_methods(memory: Memory) -> dict[str, Method]:
     """The methods by path."""
     known = _Descriptors(DESCRIPTORS)
-    return {f"/{name}.{_METHOD}": partial(_reflect, known, name) for name in PACKAGES}
+    return {f"/{name}.{_METHOD}": partial(_reflect, known, name, memory) for name in PACKAGES}
 
 
-async def _reflect(known: _Descriptors, package: str, call: Call, job: Job) -> bool:
+async def _reflect(
+    known: _Descriptors, package: str, memory: Memory, call: Call, _job: Job
+) -> bool:
     """Answer each question by one message."""
     while (found := await call.begins()) is not None:
-        content = await call.small(job, *found)
-        request = read(f".{package}.ServerReflectionRequest", content)
+        job = Job(memory, call.stream)
+        try:
+            content = await call.small(job, *found)
+            request = read(f".{package}.ServerReflectionRequest", content)
+        finally:
+            job.end(reusable=True)
         try:
             answer = _answer(known, request)
         except RequestRefused as refusal:

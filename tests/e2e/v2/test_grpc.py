@@ -286,6 +286,18 @@ def test_reflection(client: Client) -> None:
     assert [each.error_response.error_code for each in told[4:]] == [5, 12]
 
 
+def test_questions_of_reflection_hold_memory_one_by_one(client: Client) -> None:
+    """Each of them needs 256 KiB while it is decoded, of 16 MiB."""
+    stream = client.begin(
+        f"/{REFLECTION}.ServerReflection/ServerReflectionInfo", ("grpc-encoding", "gzip")
+    )
+    asked = made(f"{REFLECTION}.ServerReflectionRequest", list_services="")
+    raw = gzip.compress(asked.SerializeToString())
+    client.send(stream, framed(raw, is_compressed=True) * 100, ends=True)
+    answer = client.finish(stream)
+    assert (answer.status, len(answer.messages)) == (0, 100)
+
+
 @pytest.mark.parametrize(
     "content_type",
     ["application/grpc+proto", "Application/GRPC", "application/grpc;charset=utf-8"],
