@@ -22,8 +22,8 @@ _OF_BLOCKS = frozenset({Kind.HEADERS, Kind.CONTINUATION})
 class SessionLimits:
     """Limits of a peer; allowances are (at once, a second)."""
 
-    #: Streams that a peer may have open at a time, and those whose handlers have not ended, the ones
-    #: that it has reset included. A further one is refused.
+    #: Streams that a peer may have open at a time, those included that it has reset and whose
+    #: handlers have not ended. A further one is refused.
     streams: int = 100
     max_streams: int = 128
     #: A header block as it is sent (nghttp2: 64 KiB), and the frames that continue it (nghttp2: 8).
