@@ -63,6 +63,11 @@ class Dispatcher:
             key: _serialized(response) for key, response in self.refusals.preallocated().items()
         }
 
+    @property
+    def traces(self) -> bool:
+        """Whether spans are made, whose context is written into the heads."""
+        return self.gate.begin_span is not None
+
     async def respond(self, request: Request) -> Response:
         """Return the response to a request; errors become refusals."""
         head = request.head

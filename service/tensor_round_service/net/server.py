@@ -40,6 +40,10 @@ class RequestHandler(Protocol):
     #: Whether :meth:`log` wants to know of exchanges.
     logs_access: bool
 
+    @property
+    def traces(self) -> bool:
+        """Whether the handler writes the context of its span into a request's head."""
+
     async def respond(self, request: Request) -> Response:
         """Return the response to a request; errors become refusals.
 

@@ -63,7 +63,9 @@ class StreamServer:
     async def _respond(self, stream: ServedStream) -> None:
         """Run the application on one request, and send its response or a refusal."""
         handler = self._server.handler
-        head = stream.head = stream.head.copy()
+        if handler.traces:  # equal requests of a connection may share a head
+            stream.head = stream.head.copy()
+        head = stream.head
         began = perf_counter()
         response: Response | None = None
         refusal: Response | None = None
