@@ -275,6 +275,19 @@ def test_packed_responses_count_too(service: Service) -> None:
     assert infer(service, wished(len(zeros)), zeros).status == 200
 
 
+def test_strings_without_an_end_delay_nobody(service: Service) -> None:
+    """Each once took half a second and more: a match that failed was tried again at every quote."""
+    control = gzip.compress(b'"' + b'\\",' * 21_000 + b"\\")
+    assert len(control) < 256
+    descriptor = '"' + '\\",' * 5_000 + "\\"
+    began = time.monotonic()
+    for _ in range(3):
+        index = {"Content-Encoding": "gzip"}
+        assert service.request("POST", "/v2/repository/index", control, index).status == 400
+        assert post(service, descriptor, X.tobytes()).status == 400
+    assert time.monotonic() - began < 1.5
+
+
 FORMS = {
     "octets": ("/round", f"Operator-Descriptor: {ieee754('float32', [1024])}"),
     "json": ("/round", "Content-Type: application/json"),

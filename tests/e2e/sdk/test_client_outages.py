@@ -23,6 +23,7 @@ from support.http.proxy import Fault, Proxy, answer
 from support.memory import traced
 from support.services.server import Service
 from tensor_round.clients.session import PATIENCE
+from tensor_round.transport.exchange import MAX_PROBLEM_BYTES
 
 X = np.array([0.5, 1.5, -2.5], np.float32)
 #: Longer than the pauses of three retries together.
@@ -236,6 +237,27 @@ BOMBS: dict[str, tuple[Callable[[], bytes], str]] = {
     "long-detail": (lambda: b'{"detail":"' + b"x" * (32 << 20) + b'"}', "identity"),
     "no-gzip": (lambda: b"no gzip at all", "gzip"),
 }
+
+
+#: A string that ends within an escape, behind as many that it might begin with.
+UNTERMINATED = b'"' + b'\\"[' * ((MAX_PROBLEM_BYTES - 2) // 3) + b"\\"
+SLOW = {
+    "gzip": answer("503 Busy", gzip.compress(UNTERMINATED), "Content-Encoding: gzip"),
+    "identity": answer("503 Busy", UNTERMINATED),
+    "head": b"HTTP/1.1 503 Busy\r\n" + b"a" * (60 << 10) + b"\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("sent", SLOW.values(), ids=SLOW)
+def test_a_hostile_answer_is_read_at_once(kind: type[AnyClient], sent: bytes) -> None:
+    with answered(kind, Fault(answer=sent), timeout=3) as client:
+        took = []
+        for _ in range(2):  # what is made once is made at the first
+            began = time.monotonic()
+            with pytest.raises((tr.UnknownRefusal, tr.ProtocolViolation)):
+                client.round(X)
+            took.append(time.monotonic() - began)
+    assert min(took) < 1
 
 
 @pytest.mark.parametrize("name", BOMBS)

@@ -28,8 +28,9 @@ _CACHED_HEAD_BYTES = 2 << 10
 _MAGIC = b"HTTP/1."
 _END = b"\r\n\r\n"
 _STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-9]\d\d)(?: [^\r\n]*+)?\r\n")
+#: It begins behind a line's end: within a line that is no field, none is looked for.
 _FIELD = re.compile(
-    rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]++):"  # a token (RFC 9110, 5.6.2)
+    rb"(?<=\n)([!#$%&'*+\-.^_`|~0-9A-Za-z]++):"  # a token (RFC 9110, 5.6.2)
     rb"([^\x00-\x08\x0a-\x1f\x7f]*+)\r\n"
 )
 #: Fields that differ from response to response and that the client does not use.
@@ -40,7 +41,7 @@ _VARYING = re.compile(
 _TLS_ALERT = b"\x15\x03"
 _CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,16})[ \t]*+(?:;[^\x00-\x08\x0a-\x1f\x7f]*+)?\r\n")
 #: The trailer section behind the last chunk: fields, and an empty line.
-_TRAILERS = re.compile(rb"(?:%b)*+\r\n" % _FIELD.pattern.replace(b"(", b"(?:"))
+_TRAILERS = re.compile(rb"(?:%b)*+\r\n" % re.sub(rb"\((?!\?)", b"(?:", _FIELD.pattern))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +86,10 @@ def split_head(received: bytes | bytearray) -> tuple[ResponseHead, int] | None:
 
 def fields(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     """Headers by lower-case name; several of one name are joined by commas."""
-    found: dict[str, str] = {}
-    for raw_name, raw_value in headers:
-        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
-        found[name] = f"{found[name]}, {value}" if name in found else value
-    return found
+    found: dict[str, list[str]] = {}
+    for name, value in headers:
+        found.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+    return {name: ", ".join(values) for name, values in found.items()}
 
 
 def parse_head(lines: bytes) -> ResponseHead:

@@ -213,8 +213,9 @@ def refuse_large(counts: Iterable[int], limits: Limits) -> None:
 
 
 #: A string. Possessive quantifiers: backtracking would take memory for each of its characters. An
-#: unterminated string extends to the end of the text.
-STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z)'
+#: unterminated string extends to the end of the text, be it within an escape: a match that failed
+#: there would be tried again from every quote.
+STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)'
 _STRING = re.compile(STRING, re.DOTALL)
 _STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _OTHERS = bytes(set(range(256)) - set(_STEPS))
