@@ -18,7 +18,7 @@ from fuzz import guided, openapi, parsers, raw_http
 from fuzz.http2 import run as http2
 from fuzz.mixes import run as mixes
 
-from . import loads, network, slow_clients, stops, streams, traffic
+from . import edge, loads, network, slow_clients, stops, streams, traffic
 from .metrics import Report
 
 
@@ -40,6 +40,7 @@ def table(seed: int, workers: int) -> dict[str, Row]:
         "slow-clients": Row(slow_clients.run, 1000, "connections"),
         "shutdown": Row(stops.shutdown, 50, "rounds"),
         "stops-grpc": Row(partial(stops.stops_grpc, seed=seed), 1000, "stops"),
+        "edge": Row(edge.run, 5, "seconds an attack"),
         "streams": Row(partial(streams.run, seed=seed), 1000, "connections"),
         "traffic": Row(partial(traffic.run, seed=seed, workers=workers), 20, "minutes"),
         "network": Row(partial(network.run, seed=seed), 3, "minutes"),

@@ -56,14 +56,18 @@ class JSONHandler:
         query = parameters(request.head, *self._operation.json_query)
         began = time.perf_counter()
         source, length = content_of(request, job, self._engine)
-        content = bytes(await read_all(source, native.MAX_JSON_LENGTH, job.reserve, length or 0))
+        content = await read_all(source, native.MAX_JSON_LENGTH, job.reserve, length or 0)
         job.receive_seconds = time.perf_counter() - began
         work = partial(self._work, content, query.get("operator"), job)
         cost = max(len(content) * JSON_COST, self._operation.least_cost)
         parts = await self._engine.run_slowly(work, cost, job, is_timed=True)
         return json_response(parts, job)
 
-    def _work(self, text: bytes, operator: str | None, job: Job, pause: Pause) -> list[bytes]:
+    def _work(
+        self, content: bytearray, operator: str | None, job: Job, pause: Pause
+    ) -> list[bytes]:
+        text = bytes(content)
+        content.clear()
         size = measure_json(text, pause)
         job.reserve(size.nbytes)
         document = TensorDocument.read(text, operator, pause, size)

@@ -9,7 +9,7 @@ import pytest
 from fuzz import parsers, raw_http
 from fuzz.http2.run import Fuzzer
 from fuzz.mixes import run
-from stress import slow_clients, stops, traffic
+from stress import edge, slow_clients, stops, traffic
 from stress.network import network
 from support.services.server import Service, tracebacks
 
@@ -32,6 +32,17 @@ def test_slow_clients_are_closed_in_time() -> None:
     found = slow_clients.closings_of(100, timeout=1.0)
     assert not found.faults, found.faults
     assert set(found.ends) == set(slow_clients.KINDS)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("each_started")
+@pytest.mark.parametrize(
+    "name", ["no key, 48 connections", "proofs of overlap", "sizes of the table"]
+)
+def test_an_attack_takes_no_long_step_of_the_event_loop(name: str) -> None:
+    cost = edge.measure(edge.attacks()[name], seconds=1)
+    assert cost.used > 1
+    assert 0 < cost.step < 5 * edge.STEP_SECONDS  # the machine may be busy
 
 
 @pytest.mark.slow
