@@ -241,9 +241,10 @@ BOMBS: dict[str, tuple[Callable[[], bytes], str]] = {
 
 #: A string that ends within an escape, behind as many that it might begin with.
 UNTERMINATED = b'"' + b'\\"[' * ((MAX_PROBLEM_BYTES - 2) // 3) + b"\\"
+PROBLEM_JSON = "Content-Type: application/problem+json"
 SLOW = {
-    "gzip": answer("503 Busy", gzip.compress(UNTERMINATED), "Content-Encoding: gzip"),
-    "identity": answer("503 Busy", UNTERMINATED),
+    "gzip": answer("503 Busy", gzip.compress(UNTERMINATED), PROBLEM_JSON, "Content-Encoding: gzip"),
+    "identity": answer("503 Busy", UNTERMINATED, PROBLEM_JSON),
     "head": b"HTTP/1.1 503 Busy\r\n" + b"a" * (60 << 10) + b"\r\n\r\n",
 }
 
