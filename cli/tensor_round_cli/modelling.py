@@ -1,4 +1,4 @@
-"""``tensor-round verify MODEL``: the rounding nodes of a model, in several runtimes."""
+"""``tensor-round verify MODEL``: the rounding nodes and the outputs of a model, in runtimes."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import typer
 
 from tensor_round_verify import RUNTIMES, CannotVerify, verify_model
 from tensor_round_verify.checks.rounding import Nans
+from tensor_round_verify.deadlines import write_file
 from tensor_round_verify.graphs.verification import MODELS
 
 from .errors import print_error, print_file_error
@@ -64,21 +65,39 @@ def verify_model_file(
     runtimes: Sequence[str],
     nans: Nans | None,
     timeout: float,
+    junit: Path | None,
     as_json: bool,
 ) -> None:
-    """Print the verdicts on a model if any is wrong, and always a summary on stderr."""
+    """Print the verdicts on a model, and a summary on stderr."""
     if inputs is None or not runtimes:
         missing = "--input" if inputs is None else "--runtime"
         why = f"a model needs inputs and runtimes: {how_to_verify(model)}"
         raise typer.BadParameter(why, param_hint=missing)
     # Only the report goes to standard output; what a runtime prints goes to stderr.
     with verdict_or_exit(as_json), redirect_stdout(sys.stderr):
+        check_folder(junit)
         report = verify_model(model, inputs, runtimes, nans=nans, timeout=timeout)
     if as_json:
         typer.echo(json.dumps(report.as_data()))
     else:
-        if not report.right:
-            typer.echo(str(report))
+        typer.echo(str(report))
         typer.echo(report.summary, err=True)
+    write_junit(junit, report.junit_xml(), timeout, as_json)
     if not report.right:
-        raise typer.Exit(1)
+        raise typer.Exit(1 if report.wrong else NO_VERDICT)
+
+
+def check_folder(junit: Path | None) -> None:
+    """Raise :class:`CannotVerify` if there is no folder for the file."""
+    if junit is not None and not junit.parent.is_dir():
+        raise CannotVerify(f"{junit}: there is no folder {junit.parent}")
+
+
+def write_junit(junit: Path | None, document: bytes, timeout: float, as_json: bool) -> None:
+    """Write JUnit XML to a file that was asked for."""
+    if junit is not None:
+        try:
+            write_file(junit, document, timeout)
+        except OSError as error:
+            print_file_error(error, as_json)
+            raise typer.Exit(1) from None

@@ -19,7 +19,6 @@ from tensor_round_verify import (
     RUNTIMES,
     WIDTHS,
     Baseline,
-    CannotVerify,
     Complaints,
     Report,
     complaints,
@@ -31,12 +30,18 @@ from tensor_round_verify.checks.rounding import NANS, Nans
 from tensor_round_verify.checks.verification import OPERATORS, Operator
 from tensor_round_verify.conversions.blocks.formats import FORMATS, FormatName
 from tensor_round_verify.conversions.blocks.formats import RULES as SCALE_RULES
-from tensor_round_verify.deadlines import write_file
 from tensor_round_verify.runtimes import TIMEOUT
 
 from .connecting import AsJson, Progress
-from .errors import print_file_error
-from .modelling import MODEL_FILES, is_model, refuse_options, verdict_or_exit, verify_model_file
+from .modelling import (
+    MODEL_FILES,
+    check_folder,
+    is_model,
+    refuse_options,
+    verdict_or_exit,
+    verify_model_file,
+    write_junit,
+)
 
 RuntimeOrModel = Annotated[
     str,
@@ -150,7 +155,8 @@ def verify_runtime(
     """Verify how a runtime rounds: find wrong results, and explain them.
 
     For a runtime, verify tries all patterns of 8 and 16 bits, and hard and random patterns of wider
-    types. For a model, it checks each rounding node on the tensor that reaches it.
+    types. For a model, it checks each rounding node on the tensor that reaches it,
+    and the outputs of the unchanged model.
     Results must be right to the bit, the sign of zeros included; for NaNs
     see --nans. They must not depend on the array's length, its place in memory,
     its strides and dimensions, or on the call.
@@ -166,9 +172,9 @@ def verify_runtime(
     nan_rule = cast(Nans | None, nans)
     if is_model(runtime):
         whole = {"--dtype": dtypes, "--rounding": roundings, "--every": every, "--scale": scale}
-        more = {"--baseline": baseline, "--junit": junit, "--operator": operator != "round"}
+        more = {"--baseline": baseline, "--operator": operator != "round"}
         refuse_options({**whole, **more}, "is for a runtime; a model has its own nodes")
-        verify_model_file(runtime, inputs, runtimes or [], nan_rule, timeout, as_json)
+        verify_model_file(runtime, inputs, runtimes or [], nan_rule, timeout, junit, as_json)
         return
     refuse_options({"--input": inputs, "--runtime": runtimes}, f"is for a model, not for {runtime}")
 
@@ -197,20 +203,14 @@ def _report(
 ) -> None:
     """Print the report on a runtime, and exit with 1 if there are complaints."""
     with verdict_or_exit(as_json):
-        if junit is not None and not junit.parent.is_dir():
-            raise CannotVerify(f"{junit}: there is no folder {junit.parent}")
+        check_folder(junit)
         known = None if baseline is None else Baseline.read(baseline, timeout)
         # Only the report goes to standard output; what a runtime prints goes to stderr.
         with redirect_stdout(sys.stderr):
             report = verified()
         found = complaints(report, known)
     _print_report(report, found, baseline, as_json)
-    if junit is not None:
-        try:
-            write_file(junit, junit_xml(report, found), timeout)
-        except OSError as error:
-            print_file_error(error, as_json)
-            raise typer.Exit(1) from None
+    write_junit(junit, junit_xml(report, found), timeout, as_json)
     if found:
         raise typer.Exit(1)
 

@@ -17,7 +17,8 @@ import numpy.typing as npt
 import pytest
 
 import tensor_round_verify as conformance
-from tensor_round_verify import CannotVerify, ModelReport, NotTaken, verify_model
+from tensor_round.contract.dtypes import BY_NAME
+from tensor_round_verify import CannotVerify, ModelReport, NotTaken, all_patterns, verify_model
 from tensor_round_verify.conversions.reference import dequantized
 from tensor_round_verify.graphs.graph import (
     Casting,
@@ -184,7 +185,8 @@ BAD: dict[str, tuple[str, Inputs, list[Any], str]] = {
     "other-input": ("dx.json", {"B": X}, ["numpy"], r"has no input B; it has A \(float32"),
     "dtype": ("dx.json", {"A": X, "even": X.astype("f8")}, ["numpy"], "is given as float64"),
     "shape": ("dx.json", {"A": X.T, "even": X}, ["numpy"], r"is given with shape \[3, 2\]"),
-    "no-operator": ("none.json", {}, ["numpy"], "has no node that rounds"),
+    "no-operator": ("none.json", {}, ["numpy"], "has no node that rounds or converts"),
+    "unjudged": ("other.json", {}, ["numpy"], "has CAST, DYNAMIC_QUANTIZE_LINEAR, which are not"),
     "no-json": ("broken.json", {}, ["numpy"], "broken.json: not JSON"),
     "fails": ("dx.json", {"A": X, "even": X}, [lambda x: x[1:]], "returned float32 of shape"),
 }
@@ -194,6 +196,9 @@ BAD: dict[str, tuple[str, Inputs, list[Any], str]] = {
 def test_no_verdict(model: Path, name: str, inputs: Inputs, runtimes: list[Any], why: str) -> None:
     (model.parent / "a.txt").write_text("")
     (model.parent / "none.json").write_text('{"dispatchables": {}}')
+    kinds = ("CAST", "DYNAMIC_QUANTIZE_LINEAR", "ELEMENT_WISE_CLIP")
+    others = {kind: {"type": f"DML_OPERATOR_{kind}"} for kind in kinds}
+    (model.parent / "other.json").write_text(json.dumps({"dispatchables": others}))
     (model.parent / "broken.json").write_text("{")
     with pytest.raises(CannotVerify, match=why):
         verify_model(model.parent / name, inputs, runtimes)
@@ -209,7 +214,7 @@ def test_elements_of_types_that_npy_has_no_name_for(tmp_path: Path) -> None:
     from tensor_round_verify.graphs.graph import Declared, Graph
 
     class Nothing(Graph):
-        def run(self, *_: Any, **__: Any) -> tuple[str, dict[str, Tensor]]:
+        def observed(self, *_: Any, **__: Any) -> tuple[str, dict[str, Tensor]]:
             raise NotImplementedError
 
     graph = Nothing(Path("m"), (), [Declared(("x",), np.dtype(ml_dtypes.bfloat16))])
@@ -225,7 +230,7 @@ Array = npt.NDArray[Any]
 
 
 def node(rule: Rule) -> Node:
-    return Node("n", "Operator", rule, ("x", "scale", "zero_point"), "y")
+    return Node("n", "Operator", rule, ("x", "scale", "zero_point"), ("y",))
 
 
 def judged(rule: Rule, got: Array, *operands: Array) -> Verdict:
@@ -375,23 +380,30 @@ def test_tensors_without_a_rule(rule: Rule, operands: list[Array], why: str) -> 
 
 CASTS = {
     ("float32", "float16"): Casting("float16"),
-    ("float64", "float32"): Casting("float32"),
-    ("float16", "bfloat16"): Casting("bfloat16"),
     ("bfloat16", "float16"): Casting("float16"),
-    ("float16", "float32"): None,
-    ("float32", "float32"): None,
-    ("int8", "float16"): None,
-    ("int32", "int8"): None,
-    ("float32", "bool"): None,
-    ("bool", "float32"): None,
-    ("float32", "int64"): "no rule is known here for a cast from float32 to int64",
-    ("int64", "float32"): "no rule is known here for a cast from int64 to float32",
+    ("float16", "float32"): Casting("float32"),
+    ("float32", "float32"): Casting("float32"),
+    ("", "float32"): Casting("float32"),
+    ("int8", "float16"): "no rule is known here for a cast from int8 to float16",
+    ("float32", "bool"): "no rule is known here for a cast from float32 to bool",
+    ("", "int64"): "no rule is known here for a cast from another type to int64",
 }
 
 
 @pytest.mark.parametrize(("types", "rule"), CASTS.items(), ids=map("-to-".join, CASTS))
-def test_which_casts_round(types: tuple[str, str], rule: Casting | str | None) -> None:
+def test_every_cast_of_floats_is_judged_and_others_have_a_reason(
+    types: tuple[str, str], rule: Casting | str
+) -> None:
     assert cast_rule(*types, saturate=False) == rule
+
+
+@pytest.mark.parametrize("source", ["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"])
+def test_a_widening_cast_keeps_every_number(source: str) -> None:
+    x = all_patterns(source).view(BY_NAME[source].numpy)
+    wide = x.astype(np.float32)
+    assert judged(Casting("float32"), wide, x).right
+    wide[1] = 7
+    assert judged(Casting("float32"), wide, x).wrong == 1
 
 
 def test_a_runtime_alone_casts_and_lacks_the_rest() -> None:

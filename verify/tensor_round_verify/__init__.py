@@ -24,6 +24,7 @@ from .deviation import Deviation
 from .deviations import DEVIATIONS, RoundingDeviation
 from .explain import Explanation
 from .graphs.graph import NodeLacking
+from .graphs.outputs import OutputVerdict
 from .graphs.report import ModelReport, NodeVerdict
 from .graphs.verification import verify_model
 from .patterns import blocks, edges, random_patterns, samples
@@ -51,6 +52,7 @@ __all__ = [
     "NodeLacking",
     "NodeVerdict",
     "NotTaken",
+    "OutputVerdict",
     "PatternClass",
     "Report",
     "RoundingDeviation",

@@ -82,15 +82,25 @@ RIGHT_NODE, WRONG_NODE = (
             f"numpy {np.__version__}: 1,062,678 results, every number is right; "
             "NaNs are quieted, as IEEE 754 permits\n",
         ),
-        (RIGHT_NODE, "TOWARD_ZERO.json: 1 node by 1 runtime, right\n"),
     ],
-    ids=["function", "runtime", "model"],
+    ids=["function", "runtime"],
 )
 def test_right_results_exit_with_0_and_print_a_summary_alone(
     folder: Path, arguments: tuple[str, ...], summary: str
 ) -> None:
     done = run(folder, *arguments)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", summary)
+
+
+def test_every_judged_node_of_a_model_is_listed(folder: Path) -> None:
+    done = run(folder, *RIGHT_NODE)
+    shown = (
+        "TOWARD_ZERO.json\n\n"
+        "ELEMENT_WISE_ROUND: ELEMENT_WISE_ROUND TOWARD_ZERO of float32 [2, 3]\n"
+        f"  numpy {np.__version__}, its own operator: 6 results, right\n"
+    )
+    summary = "TOWARD_ZERO.json: 1 node by 1 runtime, right\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, shown, summary)
 
 
 #: What is shown, and the summary.
@@ -112,8 +122,8 @@ WRONG: dict[str, tuple[tuple[str, ...], str, str]] = {
         "TOWARD_INFINITY.json\n\n"
         "ELEMENT_WISE_ROUND: ELEMENT_WISE_ROUND TOWARD_INFINITY of float32 [2, 3]\n"
         f"  numpy {np.__version__}, its own operator: 3 of 6 wrong: 3 of 4 exact ties "
-        "(off by one); "
-        "this is half to even; it has no ties_to_away, so its ties_to_even was run\n"
+        "(off by one);\n"
+        "    this is half to even; it has no ties_to_away, so its ties_to_even was run\n"
         "    [0, 0]: x -2.5 (0xc0200000): got -2.0 (0xc0000000), want -3.0 (0xc0400000)\n"
         "    [0, 2]: x 0.5 (0x3f000000): got 0.0 (0x00000000), want 1.0 (0x3f800000)\n"
         "    [1, 1]: x 2.5 (0x40200000): got 2.0 (0x40000000), want 3.0 (0x40400000)\n",

@@ -69,7 +69,7 @@ def test_onnx_s_own_runtimes_are_right_on_every_node(model: Path) -> None:
     assert report.right, str(report)
     judged = {row.node.name for row in report.verdicts if row.in_model}
     assert judged == {
-        *("quant_round", "down", "half", "brain", "eighth", "q", "d"),
+        *("quant_round", "down", "half", "brain", "eighth", "wide", "q", "d"),
         *("of_stored", "of_constant", "of_input"),
     }
     by_numpy = [row for row in report.verdicts if row.runtime.startswith("numpy")]
@@ -140,23 +140,31 @@ def saved(text: str, folder: Path) -> Path:
 def test_nodes_in_bodies_and_of_other_domains_are_told(tmp_path: Path) -> None:
     path = saved(
         """<ir_version: 10, opset_import: ["": 22, "com.microsoft": 1]>
-        g (bool c, float[N] x) => (float[N] y, float[N] v, uint8[N] w)
+        g (bool c, float[N] x) => (float[N] y, float[N] v, uint8[N] w, uint8[N] u)
         <float s = {0.5}, uint8 z = {3}> {
             [branch] y = If (c) <
-                then_branch = t () => (float[N] a) { [inner] a = Round (x) },
+                then_branch = t () => (float[N] a) {
+                    [inner] r = Round (x) [narrow] h = Cast <to = 10> (r) a = CastLike (h, x)
+                },
                 else_branch = e () => (float[N] b) { b = Identity (x) }
             >
             v = Round (x)
             w = com.microsoft.QuantizeLinear (x, s, z)
+            u, us, uz = DynamicQuantizeLinear (x)
         }""",
         tmp_path,
     )
     report = verify_model(path, {"c": np.array(True), "x": X}, ["onnxruntime"])
-    assert (report.right, len(report.verdicts)) == (True, 1)
+    assert report.right
+    assert [row.node.name for row in report.verdicts] == ["v"]
+    assert [row.output for row in report.outputs] == ["y", "v", "w", "u"]
+    body = "not judged: it is in the body of branch"
     assert [str(row) for row in report.lacking] == [
-        "inner, Round: not judged: it is in the body of branch",
+        *(f"inner, Round: {body}", f"narrow, Cast: {body}", f"a, CastLike: {body}"),
         "w, QuantizeLinear: not judged: it is of the domain com.microsoft",
+        "u, DynamicQuantizeLinear: not judged: no rule is known here for this operator",
     ]
+    assert report.others == {"If": 1}
 
 
 def test_the_page_shows_the_printed_tables(tmp_path: Path) -> None:
@@ -196,7 +204,7 @@ RIGHT: dict[str, tuple[str, dict[str, Any], list[str], list[int]]] = {
     "input-of-bfloat16": (
         """<ir_version: 10, opset_import: ["": 22]>
         g (bfloat16[N] x) => (float[N] y) { y = Cast <to = 1> (x) r = Round (y) }""",
-        *({"x": X.astype(ml_dtypes.bfloat16)}, [*ONNX, "openvino"], [7] * 3),
+        *({"x": X.astype(ml_dtypes.bfloat16)}, [*ONNX, "openvino"], [7] * 6),
     ),
     "by-axis": (
         """<ir_version: 10, opset_import: ["": 22]>
@@ -249,6 +257,22 @@ def ir(folder: Path) -> Path:
     model = ov.Model([narrow, whole], [x], "g")
     ov.save_model(model, folder / "model.xml", compress_to_fp16=False)
     return folder / "model.xml"
+
+
+def test_an_ir_with_quantization_alone_is_told_as_such(tmp_path: Path) -> None:
+    x = opset5.parameter([4], ov.Type.f32, name="x")
+    ends = [opset5.constant(np.float32(end)) for end in (0, 10)]
+    narrow = opset5.fake_quantize(x, *ends, *ends, 256, name="narrow")
+    path = tmp_path / "model.xml"
+    ov.save_model(ov.Model([narrow], [x], "g"), path, compress_to_fp16=False)
+    with pytest.raises(CannotVerify, match="has FakeQuantize, which is not judged"):
+        verify_model(path, {"x": X[:4]}, ["openvino"])
+    up = opset5.ceiling(narrow, name="up")
+    ov.save_model(ov.Model([up], [x], "g"), path, compress_to_fp16=False)
+    report = verify_model(path, {"x": X[:4]}, ["openvino"])
+    assert [str(row) for row in report.lacking] == [
+        "narrow, FakeQuantize: not judged: no rule is known here for this operator"
+    ]
 
 
 def test_an_ir_in_openvino_and_its_tensors_elsewhere(tmp_path: Path) -> None:

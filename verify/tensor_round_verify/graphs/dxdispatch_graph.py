@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,13 @@ from tensor_round.contract.operators.importers.dxdispatch import (
 
 from ..runtimes import NotTaken, Runtime
 from ..runtimes.tensors import Array, Tensor
-from .graph import Declared, Graph, Node, Rounding
+from .graph import Declared, Graph, Node, Rounding, why_unjudged
 
 #: The operator's name in DirectML, and that of its input.
 _OPERATOR, _INPUT = "ELEMENT_WISE_ROUND", "InputTensor"
+#: Others that round or convert, beside those that quantize.
+_ROUNDING = {"CAST", "ELEMENT_WISE_CEIL", "ELEMENT_WISE_FLOOR"}
+_WHY = "only ELEMENT_WISE_ROUND is judged here"
 
 
 class DxDispatchGraph(Graph):
@@ -50,15 +53,26 @@ class DxDispatchGraph(Graph):
             dtype = BY_NAME[layout.dtype.name].numpy
             if names[0] not in {declared.names[0] for declared in inputs}:
                 inputs.append(Declared(names, dtype, layout.shape))
-        super().__init__(path, nodes, inputs)
+        super().__init__(path, [*nodes, *_unjudged(document)], inputs)
 
-    def run(
-        self, runtime: Runtime | None, given: Mapping[str, Array], *, outputs: bool
+    def observed(
+        self, runtime: Runtime | None, given: Mapping[str, Array]
     ) -> tuple[str, dict[str, Tensor]]:
         """The tensors as they were given: no runtime here runs DirectML's models."""
         if runtime is not None:
             raise NotTaken("it runs no models of DirectML")
         return "as given", {name: Tensor.of(array) for name, array in given.items()}
+
+
+def _unjudged(document: Mapping[str, Any]) -> Iterator[Node]:
+    """The model's other operators that round or convert."""
+    dispatchables = document.get("dispatchables")
+    for name, operator in dispatchables.items() if isinstance(dispatchables, Mapping) else ():
+        kind = str(isinstance(operator, Mapping) and operator.get("type", operator.get("Type")))
+        kind = kind.removeprefix("DML_OPERATOR_")
+        if kind != _OPERATOR:
+            is_rounding = kind in _ROUNDING or why_unjudged(kind)
+            yield Node(name, kind, None, why=_WHY if is_rounding else "")
 
 
 def _bound(document: Mapping[str, Any], name: str) -> tuple[str, ...]:

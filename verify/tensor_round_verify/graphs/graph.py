@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +13,8 @@ import numpy as np
 
 from tensor_round.contract.errors import CannotVerify
 
-from ..faulty_kernels import loses_by
-from ..reference import FLOATS, INTEGER_WIDTHS
-from ..runtimes import Runtime
+from ..reference import FLOATS
+from ..runtimes import NotTaken, Runtime
 from ..runtimes.tensors import Array, Tensor
 
 
@@ -27,7 +27,7 @@ class Rounding:
 
 @dataclass(frozen=True, slots=True)
 class Casting:
-    """Casts floats to a narrower float type, ties to even."""
+    """Casts floats to a float type, ties to even."""
 
     target: str
     saturate: bool = False
@@ -51,22 +51,48 @@ class Dequantizing:
     axis: int
 
 
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """Passes its elements on, in C order or with its dimensions in another ``order``.
+
+    An empty order reverses the dimensions.
+    """
+
+    order: tuple[int, ...] | None = None
+
+
 Rule = Rounding | Casting | Quantizing | Dequantizing
+#: Words in the names of operators that quantize.
+_QUANTIZERS = ("quantize", "qlinear", "fakeconvert")
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
     """A node: its name, its operator in words, its rule, and the names of its tensors.
 
-    ``inputs`` are the operand, and for quantization scale and zero point; ``output`` is empty for
-    an operator that no model runs.
+    With a rule, ``inputs`` are the operand, and for quantization scale and zero point, and the
+    first of the ``outputs`` is the result. A node that rounds, but has no rule here, has ``why``.
+    An operator that no model runs has no outputs, and a node in the body of another one neither.
     """
 
     name: str
     operator: str
-    rule: Rule
-    inputs: tuple[str, ...]
-    output: str = ""
+    rule: Rule | Moving | None
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    why: str = ""
+    #: Whether its results are random.
+    random: bool = False
+
+    @property
+    def output(self) -> str:
+        """The name of the result; empty for an operator that no model runs."""
+        return self.outputs[0] if self.outputs else ""
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether its results are compared with those of its rule."""
+        return isinstance(self.rule, Rule)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +111,8 @@ class NodeLacking:
     def reason(self) -> str:
         """The operator, the runtime without a verdict on it, and the reason."""
         who = f" by {self.runtime}" if self.runtime else ""
-        return f"{self.operator}: not judged{who}: {self.why}"
+        what = f"{self.operator}: " if self.operator else ""
+        return f"{what}not judged{who}: {self.why}"
 
     def as_data(self) -> dict[str, Any]:
         """The row as JSON values."""
@@ -97,13 +124,10 @@ class NodeLacking:
         }
 
 
-def row_of(
-    name: str, operator: str, rule: Rule | str | None, inputs: Iterable[str], output: str
-) -> Node | NodeLacking | None:
-    """A node, or why it gets no verdict if there is a sentence for a rule; None without a rule."""
-    if isinstance(rule, str):
-        return NodeLacking(name, operator, rule)
-    return None if rule is None else Node(name, operator, rule, tuple(inputs), output)
+def why_unjudged(operator: str) -> str:
+    """The reason for an operator without a rule, if its name says that it quantizes."""
+    quantizes = any(word in operator.lower() for word in _QUANTIZERS)
+    return "no rule is known here for this operator" if quantizes else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,23 +151,69 @@ class Graph(abc.ABC):
     """A model in a file."""
 
     def __init__(
-        self, path: Path, rows: Iterable[Node | NodeLacking | None], inputs: Sequence[Declared]
+        self,
+        path: Path,
+        every: Iterable[Node],
+        inputs: Sequence[Declared],
+        outputs: Mapping[str, str] | None = None,
     ) -> None:
         self.path = path
-        found = tuple(rows)
-        self.nodes = tuple(row for row in found if isinstance(row, Node))
-        self.lacking = tuple(row for row in found if isinstance(row, NodeLacking))
+        #: All nodes, each behind those whose results it reads.
+        self.every = tuple(every)
+        self.nodes = tuple(node for node in self.every if node.is_judged)
+        self.lacking = tuple(
+            NodeLacking(node.name, node.operator, node.why) for node in self.every if node.why
+        )
+        #: How many nodes of each operator neither round nor convert.
+        self.others = Counter(n.operator for n in self.every if not (n.is_judged or n.why))
         self.inputs = tuple(inputs)
+        #: The names of the model's outputs, each with that of its tensor.
+        self.outputs = dict(outputs or {})
+        #: The operands and results of the nodes with a rule, and the model's outputs.
+        self.wanted = tuple(
+            dict.fromkeys(
+                name
+                for names in (
+                    *((*node.inputs, node.output) for node in self.every if node.rule),
+                    tuple(self.outputs.values()),
+                )
+                for name in names
+                if name
+            )
+        )
 
     @abc.abstractmethod
-    def run(
-        self, runtime: Runtime | None, given: Mapping[str, Array], *, outputs: bool
+    def observed(
+        self, runtime: Runtime | None, given: Mapping[str, Array]
     ) -> tuple[str, dict[str, Tensor]]:
-        """Run the model: the runtime's name, and its nodes' tensors, with ``outputs`` those too.
+        """Run the model with the tensors ``wanted`` as outputs: the runtime's name, and those.
 
-        Without a runtime it is run by one that runs every model of this kind. Raises
-        :class:`NotTaken` if the runtime runs no such models, and :class:`CannotVerify` if it fails.
+        Without a runtime it is run by one that runs every model
+        of this kind. Raises :class:`NotTaken` if the runtime runs no such models,
+        :class:`NotLoaded` if it cannot load this one, and :class:`CannotVerify` if it fails.
         """
+
+    def unchanged(
+        self, runtime: Runtime, given: Mapping[str, Array], *, strict: bool = False
+    ) -> dict[str, Tensor]:
+        """Run the model as it is: its outputs; ``strict`` with the runtime's strict options.
+
+        Raises as :meth:`observed`.
+        """
+        raise NotTaken("it runs operators here, not models")
+
+    def alone(self, runtime: Runtime, node: Node, operands: Sequence[Tensor]) -> Tensor:
+        """The result of a model of this node alone; raises as :meth:`observed`."""
+        raise NotTaken("it runs operators here, not models")
+
+    def behind(self, output: str) -> tuple[Node, ...]:
+        """The nodes on which an output depends, in order."""
+        wanted, found = {self.outputs[output]}, []
+        for node in reversed(self.every):
+            if not wanted.isdisjoint(node.outputs):
+                wanted.update(node.inputs)
+                found.append(node)
+        return tuple(reversed(found))
 
     def bound(self, given: Mapping[str, Array] | Array) -> dict[str, Array]:
         """The arrays of a caller by the first names of the inputs; raises :class:`CannotVerify`."""
@@ -185,16 +255,8 @@ def _fitting(declared: Declared, array: Array) -> Array:
     return array
 
 
-def cast_rule(source: str, target: str, *, saturate: bool) -> Casting | str | None:
-    """The rule of a cast; a sentence if there is none here, None if nothing is rounded."""
-    if source in FLOATS and target in FLOATS:
-        return Casting(target, saturate) if loses_by(source, target) else None
-    rounds_to_integers = source in FLOATS and target not in FLOATS and target != "bool"
-    rounds_integers = (
-        source in INTEGER_WIDTHS
-        and target in FLOATS
-        and INTEGER_WIDTHS[source] > FLOATS[target].fraction_bits + 1
-    )
-    if rounds_to_integers or rounds_integers:
-        return f"no rule is known here for a cast from {source} to {target}"
-    return None
+def cast_rule(source: str, target: str, *, saturate: bool) -> Casting | str:
+    """The rule of a cast, or a sentence if there is none; a ``source`` may be unknown."""
+    if (not source or source in FLOATS) and target in FLOATS:
+        return Casting(target, saturate)
+    return f"no rule is known here for a cast from {source or 'another type'} to {target}"

@@ -15,16 +15,16 @@ from tensor_round.contract.errors import CannotVerify
 
 from ..checks.conversions import SOURCES, TARGETS, verdict_on
 from ..checks.rounding import Nans, tensor_verdict
-from ..conversions.conversion import Cast, Dequantization, Quantization
+from ..conversions.conversion import Cast, Dequantization, How, Quantization
 from ..conversions.patterns import Operands, Trial
 from ..conversions.reference import Integers, infinity
-from ..reference import FLOATS, INTEGER_WIDTHS, WIDTHS, Bits, is_nan
+from ..reference import FLOATS, INTEGER_WIDTHS, WIDTHS, Bits, is_nan, rounded
 from ..report import Verdict
 from ..runtimes import NotTaken, PythonFunction, Runtime
 from ..runtimes.command import Program
 from ..runtimes.runtime import Casts, Quantizes, Rounds
 from ..runtimes.tensors import Tensor
-from .graph import Casting, Node, Quantizing, Rounding
+from .graph import Casting, Dequantizing, Moving, Node, Quantizing, Rounding, Rule
 
 Number = TypeVar("Number", bound=np.integer)
 
@@ -46,15 +46,32 @@ def verdict_of(node: Node, operands: Sequence[Tensor], got: Tensor, nans: Nans |
             raise NoRule(f"it turned {x.dtype} into {got.dtype}")
         pair = x.dtype, rule.rounding
         return tensor_verdict(x.bits, got.bits, pair, nans, partial(_index, x))
-    if isinstance(rule, Casting):
-        if x.dtype not in FLOATS or got.dtype != rule.target:
-            raise NoRule(f"it turned {x.dtype} into {got.dtype}")
-        how = Cast(x.dtype, rule.target, "ties_to_even", rule.saturate)
-        where = partial(_index, x)
-        return verdict_on(how, Operands.of_cast(x.bits), got.bits, where)
-    if isinstance(rule, Quantizing):
-        return _quantized(operands, got, rule.axis)
-    return _dequantized(operands, got, rule.axis)
+    how, given = _conversion(node, operands, got.dtype)
+    if isinstance(how, Quantization):
+        # A NaN has no result.
+        places = np.flatnonzero(~is_nan(x.dtype, x.bits))
+        some = got.bits[places]
+        return verdict_on(how, given.at(places), some, lambda i: _index(x, int(places[i])))
+    return verdict_on(how, given, got.bits, partial(_index, x))
+
+
+def result_of(node: Node, operands: Sequence[Tensor], shape: tuple[int, ...]) -> Tensor:
+    """The right result of a node with a rule, of this shape; raises :class:`NoRule`."""
+    rule, x = node.rule, operands[0]
+    for tensor in operands:
+        if tensor.dtype not in WIDTHS:
+            raise NoRule(f"one of its tensors has type {tensor.dtype}")
+    if isinstance(rule, Moving):
+        moved = x.bits
+        if rule.order is not None:
+            moved = x.bits.reshape(x.shape).transpose(rule.order or None).reshape(-1)
+        return Tensor(x.dtype, shape, moved)
+    if isinstance(rule, Rounding):
+        return Tensor(x.dtype, x.shape, rounded(x.bits, x.dtype, rule.rounding))
+    assert rule is not None
+    target = _target(rule, operands)
+    how, given = _conversion(node, operands, target)
+    return Tensor(target, x.shape, how.results(given))
 
 
 def alone(node: Node, operands: Sequence[Tensor], runtime: Runtime) -> tuple[Tensor, str]:
@@ -95,32 +112,40 @@ def _index(x: Tensor, place: int) -> tuple[int, ...]:
     return index_of(place, x.shape)
 
 
-def _quantized(operands: Sequence[Tensor], got: Tensor, axis: int) -> Verdict:
-    x, scales, points = _scaled(operands, axis)
-    if x.dtype not in SOURCES["quantize_linear"] or got.dtype not in TARGETS["quantize_linear"]:
-        raise NoRule(f"no rule is known here for {x.dtype} to {got.dtype}")
-    _check_scales(operands[1], x.dtype)
-    how = Quantization(x.dtype, got.dtype, per_axis=operands[1].bits.size > 1)
-    # A NaN has no result.
-    places = np.flatnonzero(~is_nan(x.dtype, x.bits))
-    numbers = Operands(x.bits, scales, points).at(places)
-    return verdict_on(how, numbers, got.bits[places], lambda i: _index(x, int(places[i])))
+def _conversion(node: Node, operands: Sequence[Tensor], target: str) -> tuple[How, Operands]:
+    """The node as a conversion to ``target``, and its operands; raises :class:`NoRule`."""
+    rule, x = node.rule, operands[0]
+    if isinstance(rule, Casting):
+        if x.dtype not in FLOATS or target != rule.target:
+            raise NoRule(f"it turned {x.dtype} into {target}")
+        how = Cast(x.dtype, target, "ties_to_even", rule.saturate)
+        return how, Operands.of_cast(x.bits)
+    assert isinstance(rule, Quantizing | Dequantizing)
+    scales, points = _scaled(operands, rule.axis)
+    narrow, wide = (target, x.dtype) if isinstance(rule, Quantizing) else (x.dtype, target)
+    if wide not in SOURCES["quantize_linear"] or narrow not in TARGETS["quantize_linear"]:
+        raise NoRule(f"no rule is known here for {x.dtype} to {target}")
+    _check_scales(operands[1], wide)
+    given = Operands(x.bits, scales, points)
+    if isinstance(rule, Dequantizing):
+        return Dequantization(x.dtype, target), given
+    return Quantization(x.dtype, target, per_axis=operands[1].bits.size > 1), given
 
 
-def _dequantized(operands: Sequence[Tensor], got: Tensor, axis: int) -> Verdict:
-    x, scales, points = _scaled(operands, axis)
-    if x.dtype not in TARGETS["quantize_linear"] or got.dtype not in SOURCES["quantize_linear"]:
-        raise NoRule(f"no rule is known here for {x.dtype} to {got.dtype}")
-    _check_scales(operands[1], got.dtype)
-    how = Dequantization(x.dtype, got.dtype)
-    return verdict_on(how, Operands(x.bits, scales, points), got.bits, partial(_index, x))
+def _target(rule: Rule, operands: Sequence[Tensor]) -> str:
+    """The type of the results."""
+    if isinstance(rule, Quantizing):
+        return operands[2].dtype if len(operands) > 2 else rule.target
+    if isinstance(rule, Casting):
+        return rule.target
+    return operands[isinstance(rule, Dequantizing)].dtype
 
 
-def _scaled(operands: Sequence[Tensor], axis: int) -> tuple[Tensor, Bits, Integers]:
-    """The operand, and for each of its elements scale and zero point."""
+def _scaled(operands: Sequence[Tensor], axis: int) -> tuple[Bits, Integers]:
+    """The scale and the zero point of each element."""
     x, scale, *rest = operands
     points = _integers(rest[0]) if rest else np.zeros(scale.bits.size, np.int64)
-    return x, _spread(scale.bits, x.shape, axis), _spread(points, x.shape, axis)
+    return _spread(scale.bits, x.shape, axis), _spread(points, x.shape, axis)
 
 
 def _spread(values: npt.NDArray[Number], shape: tuple[int, ...], axis: int) -> npt.NDArray[Number]:
@@ -155,7 +180,7 @@ def _check_scales(scale: Tensor, dtype: str) -> None:
 def _quantized_alone(operands: Sequence[Tensor], rule: Quantizing, runtime: Quantizes) -> Tensor:
     x, scale, *rest = operands
     points = _integers(rest[0]) if rest else np.zeros(scale.bits.size, np.int64)
-    target = rest[0].dtype if rest else rule.target
+    target = _target(rule, operands)
     per_axis = scale.bits.size > 1
     how = Quantization(x.dtype, target, per_axis)
     # The channels one after another.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from operator import index
 from pathlib import Path
 from typing import Any
@@ -20,22 +20,27 @@ from ..runtimes import NotTaken, Runtime, open_runtime
 from ..runtimes.runtime import RunsOnnx, first_line
 from ..runtimes.tensors import Array, Tensor
 from .graph import (
-    Casting,
     Declared,
     Dequantizing,
     Graph,
+    Moving,
     Node,
-    NodeLacking,
     Quantizing,
     Rounding,
     Rule,
     cast_rule,
-    row_of,
+    why_unjudged,
 )
 
 DIRECTIONS = {"Round": "ties_to_even", "Ceil": "toward_positive", "Floor": "toward_negative"}
 UNARY = {*DIRECTIONS, "Cast"}
 JUDGED = {*UNARY, "CastLike", "QuantizeLinear", "DequantizeLinear"}
+#: Operators that pass their elements on in C order.
+IN_ORDER = {"Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten"}
+RANDOM = {
+    *("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"),
+    *("Bernoulli", "Multinomial"),
+}
 _DTYPES = {number: dtype for dtype, number in NUMBERS.items()}
 
 
@@ -52,32 +57,60 @@ class OnnxGraph(Graph):
                 if any(size < 0 for size in tensor.dims):
                     raise CannotVerify("it has a negative dimension")
                 self._constants[tensor.name] = onnx.numpy_helper.to_array(tensor)
-        rows: list[Node | NodeLacking | None] = []
+        every: list[Node] = []
         for node in model.graph.node:
             with _invalid(path, f"{node.op_type} {label(node)}".rstrip()):
-                rows.append(self._read(node))
-            rows += _inner(node, f"it is in the body of {label(node)}")
+                every.append(self._read(node))
+            every += _inner(node, f"it is in the body of {label(node)}")
         inputs = [
             Declared((value.name,), _numpy_type(value))
             for value in model.graph.input
             if value.name not in self._constants
         ]
-        super().__init__(path, rows, inputs)
+        super().__init__(
+            path, every, inputs, {value.name: value.name for value in model.graph.output}
+        )
 
-    def run(
-        self, runtime: Runtime | None, given: Mapping[str, Array], *, outputs: bool
+    def observed(
+        self, runtime: Runtime | None, given: Mapping[str, Array]
     ) -> tuple[str, dict[str, Tensor]]:
         """Run it with every tensor of the nodes as an output; by default by the onnx package."""
-        runtime = runtime or open_runtime("onnx-reference")
-        if not isinstance(runtime, RunsOnnx):
-            raise NotTaken("it runs operators here, not models")
+        running = _running(runtime or open_runtime("onnx-reference"))
         known = {**self._constants, **given}
-        wanted = [name for node in self.nodes for name in node.inputs if name]
-        wanted += [node.output for node in self.nodes] if outputs else []
-        names = [name for name in dict.fromkeys(wanted) if name not in known]
-        found = runtime.run_onnx(self._with_outputs(names), given, names) if names else {}
-        constants = {name: Tensor.of(known[name]) for name in wanted if name in known}
-        return runtime.name, {**constants, **found}
+        names = [name for name in self.wanted if name not in known]
+        found = running.run_onnx(self._with_outputs(names), given, names)
+        constants = {name: Tensor.of(known[name]) for name in self.wanted if name in known}
+        return running.name, {**constants, **found}
+
+    def unchanged(
+        self, runtime: Runtime, given: Mapping[str, Array], *, strict: bool = False
+    ) -> dict[str, Tensor]:
+        """Run the file."""
+        return _running(runtime).run_onnx(self.path, given, list(self.outputs), strict=strict)
+
+    def alone(self, runtime: Runtime, node: Node, operands: Sequence[Tensor]) -> Tensor:
+        """Run a model of the node, whose scale and zero point are constants."""
+        (own,) = (each for each in self._model.graph.node if node.output in each.output)
+        model = type(self._model)()
+        model.CopyFrom(self._model)
+        model.graph.Clear()
+        model.graph.name = node.name or "alone"
+        model.graph.node.add().CopyFrom(own)
+        names = [name for name in own.input if name]
+        # The second input of CastLike has a type alone: that of the result.
+        for name, tensor in zip(names, operands, strict=False):
+            if name == names[0]:
+                info = onnx.helper.make_tensor_value_info(name, NUMBERS[tensor.dtype], tensor.shape)
+                model.graph.input.append(info)
+            else:
+                model.graph.initializer.append(_constant(name, tensor))
+        if own.op_type == "CastLike":
+            like = Tensor.of_bytes(self._types[names[1]], (0,), b"")
+            model.graph.initializer.append(_constant(names[1], like))
+        model.graph.output.add().name = own.output[0]
+        given = {names[0]: operands[0].array()}
+        found = _running(runtime).run_onnx(model.SerializeToString(), given, [own.output[0]])
+        return found[own.output[0]]
 
     def _with_outputs(self, names: list[str]) -> bytes:
         """The model with these outputs too; runtimes find their types themselves."""
@@ -93,23 +126,44 @@ class OnnxGraph(Graph):
             raise CannotVerify(f"{self.path} is too large: {first_line(error)}") from error
         return serialized
 
-    def _read(self, node: Any) -> Node | NodeLacking | None:
-        if node.op_type not in JUDGED:
-            return None
-        name = label(node)
-        if node.domain not in DEFAULT_DOMAINS:
-            return NodeLacking(name, node.op_type, f"it is of the domain {node.domain}")
-        needed = 1 if node.op_type in UNARY else 2
-        if len(node.input) < needed or not all(node.input[:needed]):
-            raise CannotVerify(f"it needs {'an input' if needed == 1 else 'two inputs'}")
-        if not any(node.output[:1]):
-            raise CannotVerify("it needs an output")
-        attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
-        rule: Rule | str | None
+    def _read(self, node: Any) -> Node:
         operator = node.op_type
+        needed = {"CastLike": 2, "QuantizeLinear": 2, "DequantizeLinear": 2}.get(operator, 1)
+        if operator in JUDGED and node.domain in DEFAULT_DOMAINS:
+            if len(node.input) < needed or not all(node.input[:needed]):
+                raise CannotVerify(f"it needs {'an input' if needed == 1 else 'two inputs'}")
+            if not any(node.output[:1]):
+                raise CannotVerify("it needs an output")
+        inner = [own for graph in _bodies(node) for own in graph.node]
+        reads = (*node.input, *(name for own in inner for name in own.input))
+        about = label(node), operator
+        more = tuple(filter(None, reads)), tuple(node.output)
+        if node.domain not in DEFAULT_DOMAINS:
+            is_judged = operator in JUDGED or why_unjudged(operator)
+            why = f"it is of the domain {node.domain}" if is_judged else ""
+            return Node(*about, None, *more, why)
+        is_random = any(map(_is_random, (node, *inner)))
+        rule, named = self._rule(node)
+        if isinstance(rule, str):
+            return Node(about[0], named, None, *more, rule)
+        if rule is None:
+            return Node(*about, None, *more, why_unjudged(operator), is_random)
+        # The other inputs of a cast and of a reshape have a type or a shape alone.
+        is_scaled = isinstance(rule, Quantizing | Dequantizing)
+        inputs = tuple(node.input) if is_scaled else tuple(node.input[:1])
+        return Node(about[0], named, rule, inputs, tuple(node.output))
+
+    def _rule(self, node: Any) -> tuple[Rule | Moving | str | None, str]:
+        """The rule of a node, or why it has none; and its operator in words."""
+        operator = node.op_type
+        attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
         if operator in DIRECTIONS:
-            rule = Rounding(DIRECTIONS[operator])
-        elif operator in ("Cast", "CastLike"):
+            return Rounding(DIRECTIONS[operator]), operator
+        if operator in IN_ORDER:
+            return Moving(), operator
+        if operator == "Transpose":
+            return Moving(tuple(attributes.get("perm", ()))), operator
+        if operator in ("Cast", "CastLike"):
             source = self._types.get(node.input[0], "")
             if operator == "Cast":
                 if "to" not in attributes:
@@ -118,18 +172,21 @@ class OnnxGraph(Graph):
                 target = _DTYPES.get(number, onnx.TensorProto.DataType.Name(number).lower())
             else:
                 target = self._types.get(node.input[1], "")
-            rule = _cast(source, target, bool(attributes.get("saturate", 1)))
-            operator = f"Cast to {target}"
-        elif attributes.get("block_size") or attributes.get("precision"):
-            rule = "no rule is known here for block_size and precision"
-        elif operator == "QuantizeLinear":
-            target = _DTYPES.get(attributes.get("output_dtype", 0), "uint8")
-            rule = Quantizing(index(attributes.get("axis", 1)), target)
-        else:
-            rule = Dequantizing(index(attributes.get("axis", 1)))
-        # The second input of CastLike has a type alone.
-        inputs = node.input[:1] if isinstance(rule, Casting) else node.input
-        return row_of(name, operator, rule, inputs, node.output[0])
+            # Only types of 8 bits saturate.
+            saturates = target.startswith("float8") and bool(attributes.get("saturate", 1))
+            if not target:
+                return "onnx cannot infer the type of its result", operator
+            return cast_rule(source, target, saturate=saturates), f"Cast to {target}"
+        if operator not in JUDGED:
+            return None, operator
+        if attributes.get("block_size") or attributes.get("precision"):
+            return "no rule is known here for block_size and precision", operator
+        axis = index(attributes.get("axis", 1))
+        if operator == "QuantizeLinear":
+            return Quantizing(
+                axis, _DTYPES.get(attributes.get("output_dtype", 0), "uint8")
+            ), operator
+        return Dequantizing(axis), operator
 
 
 @contextlib.contextmanager
@@ -142,11 +199,15 @@ def _invalid(path: Path, what: str) -> Iterator[None]:
         raise CannotVerify(f"{path} is not a valid model: {what}: {why}") from error
 
 
-def _cast(source: str, target: str, saturate: bool) -> Casting | str | None:
-    if not (source and target):
-        return "onnx cannot infer the types of its operands"
-    # Only types of 8 bits saturate.
-    return cast_rule(source, target, saturate=saturate and target.startswith("float8"))
+def _running(runtime: Runtime) -> RunsOnnx:
+    if not isinstance(runtime, RunsOnnx):
+        raise NotTaken("it runs operators here, not models")
+    return runtime
+
+
+def _constant(name: str, tensor: Tensor) -> Any:
+    data = tensor.bits.tobytes()
+    return onnx.helper.make_tensor(name, NUMBERS[tensor.dtype], tensor.shape, data, raw=True)
 
 
 def _loaded(path: Path) -> Any:
@@ -180,11 +241,23 @@ def _numpy_type(value: Any) -> Any:
     return onnx.helper.tensor_dtype_to_np_dtype(number) if number else None
 
 
-def _inner(node: Any, why: str) -> Iterator[NodeLacking]:
-    """The nodes in the bodies of a node, which is a loop or a branch."""
+def _is_random(node: Any) -> bool:
+    # Dropout has its third input for training alone.
+    return node.op_type in RANDOM or (node.op_type == "Dropout" and len(node.input) > 2)
+
+
+def _bodies(node: Any) -> Iterator[Any]:
+    """The graphs in a node, which is a loop or a branch, and those in their nodes."""
     for attribute in node.attribute:
         for graph in (attribute.g, *attribute.graphs):
+            yield graph
             for inner in graph.node:
-                if inner.op_type in JUDGED - {"Cast", "CastLike"}:
-                    yield NodeLacking(label(inner), inner.op_type, why)
-                yield from _inner(inner, why)
+                yield from _bodies(inner)
+
+
+def _inner(node: Any, why: str) -> Iterator[Node]:
+    """The nodes that round or convert in the bodies of a node."""
+    for graph in _bodies(node):
+        for inner in graph.node:
+            if inner.op_type in JUDGED or why_unjudged(inner.op_type):
+                yield Node(label(inner), inner.op_type, None, why=why)

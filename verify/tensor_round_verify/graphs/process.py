@@ -14,7 +14,7 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -27,7 +27,7 @@ from ..runtimes import NotTaken, Runtime, open_runtime
 from ..runtimes.command import end_of, last_line
 from ..runtimes.runtime import TimedOut, first_line
 from ..runtimes.tensors import Array, Tensor
-from .graph import Graph
+from .graph import Graph, Node
 
 #: The graphs that are read in a process: modules, classes, packages.
 Reader = tuple[str, str, str]
@@ -54,11 +54,11 @@ class SeparateGraph(Graph):
             stderr=self._stderr,
         )
         try:
-            rows, inputs = self._answer(f"reading {path}", (path, reader))
+            every, inputs, outputs = self._answer(f"reading {path}", (path, reader))
         except BaseException:
             self.close()
             raise
-        super().__init__(path, rows, inputs)
+        super().__init__(path, every, inputs, outputs)
 
     def close(self) -> None:
         """End the process."""
@@ -66,15 +66,31 @@ class SeparateGraph(Graph):
         with contextlib.suppress(BrokenPipeError), self._stderr, self._process:
             pass
 
-    def run(
-        self, runtime: Runtime | None, given: Mapping[str, Array], *, outputs: bool
+    def observed(
+        self, runtime: Runtime | None, given: Mapping[str, Array]
     ) -> tuple[str, dict[str, Tensor]]:
         """Run the model there."""
+        found: tuple[str, dict[str, Tensor]] = self._ran("observed", runtime, dict(given))
+        return found
+
+    def unchanged(
+        self, runtime: Runtime, given: Mapping[str, Array], *, strict: bool = False
+    ) -> dict[str, Tensor]:
+        """Run the model as it is there."""
+        found: dict[str, Tensor] = self._ran("unchanged", runtime, dict(given), strict=strict)
+        return found
+
+    def alone(self, runtime: Runtime, node: Node, operands: Sequence[Tensor]) -> Tensor:
+        """Run a model of the node there."""
+        found: Tensor = self._ran("alone", runtime, node, list(operands))
+        return found
+
+    def _ran(self, method: str, runtime: Runtime | None, *arguments: object, **more: object) -> Any:
+        """What a method of the graph there returns."""
         if runtime is not None and not runtime.runs_models:
             raise NotTaken("it runs operators here, not models")
-        question = (runtime and runtime.opened_as, dict(given), outputs)
-        found: tuple[str, dict[str, Tensor]] = self._answer(f"running {self.path}", question)
-        return found
+        question = (runtime and runtime.opened_as, method, arguments, more)
+        return self._answer(f"running {self.path}", question)
 
     def _answer(self, doing: str, question: object) -> Any:
         """The process's answer; raises its error, or :class:`CannotVerify` if it ends."""
@@ -125,11 +141,11 @@ def serve() -> None:
                 if graph is None:
                     path, reader = question
                     graph = _read(path, reader)
-                    answer = (*graph.nodes, *graph.lacking), graph.inputs
+                    answer = graph.every, graph.inputs, graph.outputs
                 else:
-                    name, given, outputs = question
+                    name, method, arguments, more = question
                     runtime = name and open_runtime(name, timeout)
-                    answer = graph.run(runtime, given, outputs=outputs)
+                    answer = getattr(graph, method)(runtime, *arguments, **more)
             except CannotVerify as error:
                 answer = _Error(type(error), error.detail, error.reason)
             except Exception as error:  # of libraries, which do not publish their classes

@@ -1,17 +1,22 @@
-"""The verdicts on a model's nodes: as values, text and JSON."""
+"""The verdicts on a model's nodes and outputs: as values, text, JSON and JUnit XML."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from textwrap import wrap
 from typing import Any
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from ..report import Example, Verdict
 from .graph import Node, NodeLacking
+from .outputs import OutputVerdict
 
 #: Wrong elements that the text shows of each verdict.
 FIRST = 3
+#: The width of the text.
+COLUMNS = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +25,8 @@ class NodeVerdict:
 
     ``shape`` is that of the tensor that reached it. ``in_model`` tells whether the runtime ran the
     whole model; else it ran its own operator on the tensor that reached the node in ``source``.
-    ``note`` is a sentence about the runtime's operator, if it is not the node's.
+    ``note`` is a sentence about the runtime's operator, if it is not the node's. ``right_alone``
+    tells that the node is wrong in the model, but the runtime's operator is right by itself.
     """
 
     node: Node
@@ -30,6 +36,12 @@ class NodeVerdict:
     source: str
     verdict: Verdict
     note: str = ""
+    right_alone: bool = False
+
+    @property
+    def what(self) -> str:
+        """What the verdict is on."""
+        return self.node.name
 
     @property
     def right(self) -> bool:
@@ -42,17 +54,27 @@ class NodeVerdict:
         examples = (example for count in self.verdict.classes for example in count.first)
         return tuple(heapq.nsmallest(FIRST, examples, key=lambda example: example.index or ()))
 
-    def __str__(self) -> str:
-        """The sentence, and the first wrong elements."""
+    @property
+    def sentence(self) -> str:
+        """The verdict in words, and what is special about the runtime's operator."""
         tried = self.verdict.tried
         told = f"{tried:,} {_plural('result', tried)}, right"
         if self.right and self.verdict.nans and self.verdict.nans.sentence:
             told += f"; {self.verdict.nans.sentence}"
+        elif self.right_alone:
+            told = (
+                f"{self.verdict.wrong:,} of {tried:,} wrong, but its own {self.node.operator} "
+                "alone is right for these operands: the tensor inside is wider than the one that "
+                "is handed out"
+            )
         elif not self.right:
             told = self.verdict.sentence
-        note = f"; {self.note}" if self.note else ""
+        return f"{told}; {self.note}" if self.note else told
+
+    def __str__(self) -> str:
+        """The sentence, and the first wrong elements."""
         who = self.runtime if self.in_model else f"{self.runtime}, its own operator"
-        return "\n".join([f"{who}: {told}{note}", *(f"  {one}" for one in self.first)])
+        return "\n".join([f"{who}: {self.sentence}", *(f"  {one}" for one in self.first)])
 
     def as_data(self) -> dict[str, Any]:
         """The verdict as JSON values."""
@@ -65,6 +87,7 @@ class NodeVerdict:
             "source": self.source,
             "note": self.note or None,
             "right": self.right,
+            "right_alone": self.right_alone,
             "first": [example.as_data() for example in self.first],
             **self.verdict.as_data(),
         }
@@ -72,42 +95,70 @@ class NodeVerdict:
 
 @dataclass(frozen=True, slots=True)
 class ModelReport:
-    """The verdicts on a model's rounding nodes, and those nodes that got none."""
+    """The verdicts on a model's nodes and outputs, and what got none.
+
+    ``others`` counts the nodes of each operator that neither rounds nor converts. ``unjudged`` are
+    the runtimes that could not run the model, or got no verdict, each with the reason.
+    """
 
     model: str
     verdicts: tuple[NodeVerdict, ...]
     lacking: tuple[NodeLacking, ...] = ()
+    outputs: tuple[OutputVerdict, ...] = ()
+    others: Mapping[str, int] = field(default_factory=dict)
+    unjudged: tuple[NodeLacking, ...] = ()
 
     @property
     def right(self) -> bool:
-        """Whether every result is right to the bit."""
-        return all(verdict.right for verdict in self.verdicts)
+        """Whether every result is right to the bit, and every runtime has verdicts."""
+        return not (self.wrong or self.unjudged)
+
+    @property
+    def every(self) -> tuple[NodeVerdict | OutputVerdict, ...]:
+        """The verdicts on nodes, and those on outputs."""
+        return (*self.verdicts, *self.outputs)
+
+    @property
+    def wrong(self) -> int:
+        """The number of verdicts that are not right."""
+        return sum(not verdict.right for verdict in self.every)
 
     def __str__(self) -> str:
-        """The whole report: for each node what each runtime does."""
+        """The whole report: for each node and output what each runtime does."""
         lines = [self.model]
         for node in dict.fromkeys(verdict.node for verdict in self.verdicts):
             lines += ["", *self._about(node)]
-        lines += [""] * bool(self.lacking)
-        return "\n".join([*lines, *self._lacking()])
+        for output in dict.fromkeys(verdict.output for verdict in self.outputs):
+            lines += ["", *self._of_output(output)]
+        told = [*map(str, self.unjudged), *self._lacking(), *self._others()]
+        return "\n".join(_wrapped([*lines, *[""][: len(told)], *told]))
 
     @property
     def summary(self) -> str:
         """The counts in one line."""
         nodes = len({verdict.node for verdict in self.verdicts})
-        runtimes = len({verdict.runtime for verdict in self.verdicts})
-        wrong = sum(not verdict.right for verdict in self.verdicts)
-        told = f"{wrong} of {len(self.verdicts)} verdicts wrong" if wrong else "right"
+        outputs = len({verdict.output for verdict in self.outputs})
+        runtimes = len({row.runtime for row in (*self.every, *self.unjudged)})
+        counted = f"{nodes} {_plural('node', nodes)}"
+        if outputs:
+            counted += f" and {outputs} {_plural('output', outputs)}"
+        told = f"{self.wrong} of {len(self.every)} verdicts wrong" if self.wrong else "right"
+        told += "".join(f"; no verdict on the model by {row.runtime}" for row in self.unjudged)
         lacking = f"; {len(self.lacking)} not judged" if self.lacking else ""
         return (
-            f"{self.model}: {nodes} {_plural('node', nodes)} by {runtimes} "
-            f"{_plural('runtime', runtimes)}, {told}{lacking}"
+            f"{self.model}: {counted} by {runtimes} {_plural('runtime', runtimes)}, {told}{lacking}"
         )
 
     def _about(self, node: Node) -> Iterator[str]:
         own = [verdict for verdict in self.verdicts if verdict.node == node]
         shape = list(own[0].shape)
         yield f"{node.name}: {node.operator} of {own[0].verdict.dtype.split()[0]} {shape}"
+        for verdict in own:
+            yield from (f"  {line}" for line in str(verdict).splitlines())
+
+    def _of_output(self, output: str) -> Iterator[str]:
+        own = [verdict for verdict in self.outputs if verdict.output == output]
+        yield f"{output}, output of the unchanged model: {own[0].dtype} {list(own[0].shape)}"
         for verdict in own:
             yield from (f"  {line}" for line in str(verdict).splitlines())
 
@@ -120,14 +171,63 @@ class ModelReport:
             more = f" and {len(names) - FIRST:,} more" if len(names) > FIRST else ""
             yield f"{', '.join(names[:FIRST])}{more}, {reason}"
 
+    def _others(self) -> Iterator[str]:
+        if self.others:
+            counts = (
+                operator if count == 1 else f"{count:,} {operator}"
+                for operator, count in self.others.items()
+            )
+            yield f"not judged, for they neither round nor convert: {', '.join(counts)}"
+
     def as_data(self) -> dict[str, Any]:
         """The report as JSON values."""
         return {
             "model": self.model,
             "right": self.right,
             "verdicts": [verdict.as_data() for verdict in self.verdicts],
+            "outputs": [verdict.as_data() for verdict in self.outputs],
             "lacking": [row.as_data() for row in self.lacking],
+            "others": dict(self.others),
+            "unjudged": [row.as_data() for row in self.unjudged],
         }
+
+    def junit_xml(self) -> bytes:
+        """A test suite of the model: a case for each verdict, and for each without one."""
+        suite = Element("testsuite", name=self.model)
+        for verdict in self.every:
+            case = SubElement(suite, "testcase", classname=verdict.runtime, name=verdict.what)
+            if not verdict.right:
+                failure = SubElement(case, "failure", message=verdict.sentence)
+                failure.text = "\n".join(map(str, verdict.first))
+        for row in self.unjudged:
+            case = SubElement(suite, "testcase", classname=row.runtime, name=row.node)
+            SubElement(case, "error", message=row.why)
+        for row in self.lacking:
+            case = SubElement(suite, "testcase", classname=row.runtime or self.model, name=row.node)
+            SubElement(case, "skipped", message=row.reason)
+        counts = {"tests": len(suite), "failures": self.wrong, "errors": len(self.unjudged)}
+        for name, count in {**counts, "skipped": len(self.lacking)}.items():
+            suite.set(name, str(count))
+        suites = Element("testsuites")
+        suites.append(suite)
+        indent(suites)
+        document: bytes = tostring(suites, "utf-8", xml_declaration=True)
+        return document + b"\n"
+
+
+def _wrapped(lines: Iterable[str]) -> Iterator[str]:
+    """The lines, those that are longer than a terminal is wide in several."""
+    for line in lines:
+        start = " " * (len(line) - len(line.lstrip()))
+        parts = wrap(
+            line.strip(),
+            COLUMNS,
+            initial_indent=start,
+            subsequent_indent=f"{start}  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        yield from parts or [""]
 
 
 def _plural(noun: str, count: int) -> str:

@@ -16,11 +16,12 @@ from tensor_round.contract.quoting import not_accepted
 from ..checks.rounding import NANS, Nans
 from ..runtimes import TIMEOUT, NotTaken, Runtime, open_runtime
 from ..runtimes.function import Function
-from ..runtimes.runtime import first_line
+from ..runtimes.runtime import NotLoaded, TimedOut, first_line
 from ..runtimes.tensors import Array, Tensor
 from .dxdispatch_graph import DxDispatchGraph
 from .graph import Graph, Node, NodeLacking
-from .judging import NoRule, alone, verdict_of
+from .judging import alone, verdict_of
+from .outputs import OutputVerdict, UnchangedRuns
 from .process import Reader, SeparateGraph
 from .report import ModelReport, NodeVerdict
 
@@ -42,21 +43,24 @@ def verify_model(
 ) -> ModelReport:
     """Compare the rounding nodes of a model with their own specifications, bit for bit.
 
-    Each node is judged on the tensor that reaches it when the model runs on ``inputs``. ``path``
-    is an ONNX model (.onnx: Round, Ceil, Floor, Cast, CastLike, QuantizeLinear, DequantizeLinear),
-    an OpenVINO IR (.xml: Round, Ceiling, Floor, Convert), or DxDispatch's JSON (.json:
-    ELEMENT_WISE_ROUND). ``inputs`` are arrays by the names of the model's inputs, one array if
-    there is one input, or the path of a .npz or .npy file.
+    Each node is judged on the tensor that reaches it when the model runs on ``inputs``, with its
+    nodes' tensors as further outputs. Then the model runs as it is: its outputs are compared with
+    the right ones, where they follow from nodes with a rule alone, else with those of the first
+    run. ``path`` is an ONNX model (.onnx: Round, Ceil, Floor, Cast, CastLike, QuantizeLinear,
+    DequantizeLinear), an OpenVINO IR (.xml: Round, Ceiling, Floor, Convert), or DxDispatch's JSON
+    (.json: ELEMENT_WISE_ROUND). ``inputs`` are arrays by the names of the model's inputs, one array
+    if there is one input, or the path of a .npz or .npy file.
 
     ``runtimes`` are names as for :func:`verify`, or functions. ONNX Runtime, ONNX's reference
-    evaluator and OpenVINO run the model itself. All others, and all for DxDispatch's JSON, run
-    their own operator on the tensor that reached the node. A runtime without the node's direction
+    evaluator and OpenVINO run the model itself, with their default options. All others, those that
+    cannot load the model, and all for DxDispatch's JSON, run their own operator on the tensor that
+    reached the node. A runtime without the node's direction
     rounds in its first one. A function gets the direction if it has a parameter ``rounding``.
     ``nans`` is that of :func:`verify`. A model is read and run in a separate process; ``timeout``
-    is the limit in seconds for reading it, and for each runtime.
+    is the limit in seconds for reading it, and for each run.
 
-    Raises :class:`CannotVerify` if no verdict is possible: a package is missing, a runtime fails or
-    is not done in time, an input does not fit, or the model is invalid or has no such node.
+    Raises :class:`CannotVerify` if no verdict is possible: a package is missing, each runtime fails
+    or is not done in time, an input does not fit, or the model is invalid or has no such node.
     """
     path = Path(path)
     if nans is not None and nans not in NANS:
@@ -74,10 +78,12 @@ def verify_model(
         rows = _Rows(graph, given, nans)
         for adapter in opened:
             rows.add(adapter)
-    lacking = [*graph.lacking, *rows.lacking]
-    if not rows.verdicts:
-        raise CannotVerify(f"{path}: no verdict: {lacking[0]}")
-    return ModelReport(str(path), tuple(rows.verdicts), tuple(lacking))
+    report = rows.report()
+    if not (report.verdicts or report.outputs):
+        if rows.errors:
+            raise rows.errors[0]
+        raise CannotVerify(f"{path}: no verdict: {report.lacking[0]}")
+    return report
 
 
 class _Rows:
@@ -89,35 +95,120 @@ class _Rows:
         self._nans = nans
         #: Who ran the model, and the tensors that reached its nodes.
         self._reached: tuple[str, dict[str, Tensor]] | None = None
-        self.verdicts: list[NodeVerdict] = []
-        self.lacking: list[NodeLacking] = []
+        self._verdicts: list[NodeVerdict] = []
+        self._outputs: list[OutputVerdict] = []
+        self._lacking: list[NodeLacking] = []
+        self._unjudged: list[NodeLacking] = []
+        #: Of runtimes that could not run the model, or have no verdict.
+        self.errors: list[CannotVerify] = []
+
+    def report(self) -> ModelReport:
+        """The report on all runtimes."""
+        return ModelReport(
+            str(self._graph.path),
+            tuple(self._verdicts),
+            (*self._graph.lacking, *self._lacking),
+            tuple(self._outputs),
+            self._graph.others,
+            tuple(self._unjudged),
+        )
 
     def add(self, runtime: Runtime) -> None:
-        """Judge every node by a runtime: in the model if it runs it, else by its own operator."""
-        in_model = True
+        """Judge the nodes and outputs by a runtime.
+
+        If it does not run the model, it runs its own operator on what reached each node elsewhere.
+        """
+        before = len(self._verdicts), len(self._outputs), len(self._lacking)
         try:
-            source, tensors = self._graph.run(runtime, self._given, outputs=True)
-        except NotTaken:
-            in_model = False
-            source, tensors = self._reached or self._graph.run(None, self._given, outputs=False)
-        self._reached = self._reached or (source, tensors)
-        for node in self._graph.nodes:
-            operands, got, note = _operands(node, tensors), tensors.get(node.output), ""
-            try:
-                if not in_model or got is None:
-                    got, note = alone(node, operands, runtime)
-                verdict = verdict_of(node, operands, got, self._nans)
-            except (NotTaken, NoRule) as error:
-                why = NodeLacking(node.name, node.operator, error.detail, runtime.name)
-                self.lacking.append(why)
+            found = self._observed(runtime)
+            if found:
+                self._reached = self._reached or found
+                self._judge_nodes(runtime, *found, in_model=True)
             else:
-                shape = operands[0].shape
-                row = NodeVerdict(node, runtime.name, shape, in_model, source, verdict, note)
-                self.verdicts.append(row)
+                self._reached = self._reached or self._graph.observed(None, self._given)
+                self._judge_nodes(runtime, *self._reached, in_model=False)
+        except CannotVerify as error:
+            self._fail(runtime, error)
+        else:
+            own = self._verdicts[before[0] :]
+            self._judge_outputs(runtime, found and found[1], own)
+            if not own and len(self._outputs) == before[1]:
+                why = self._lacking[before[2]].reason
+                self._fail(runtime, CannotVerify(f"no verdict: {why}", f"no verdict: {why}"))
 
+    def _observed(self, runtime: Runtime) -> tuple[str, dict[str, Tensor]] | None:
+        """The tensors of the runtime's own run; None if it does not load the model."""
+        try:
+            return self._graph.observed(runtime, self._given)
+        except NotTaken:
+            return None
+        except NotLoaded as error:
+            self._fail(runtime, error)
+            return None
 
-def _operands(node: Node, tensors: Mapping[str, Tensor]) -> list[Tensor]:
-    return [tensors[name] for name in node.inputs if name]
+    def _judge_nodes(
+        self, runtime: Runtime, source: str, tensors: Mapping[str, Tensor], *, in_model: bool
+    ) -> None:
+        for node in self._graph.nodes:
+            try:
+                row = self._judged(node, runtime, source, tensors, in_model=in_model)
+            except CannotVerify as error:
+                why = NodeLacking(node.name, node.operator, error.reason, runtime.name)
+                self._lacking.append(why)
+                if isinstance(error, TimedOut):
+                    raise
+            else:
+                self._verdicts.append(row)
+
+    def _judged(
+        self,
+        node: Node,
+        runtime: Runtime,
+        source: str,
+        tensors: Mapping[str, Tensor],
+        *,
+        in_model: bool,
+    ) -> NodeVerdict:
+        operands = [tensors[name] for name in node.inputs if name]
+        got, note = tensors.get(node.output), ""
+        if not in_model or got is None:
+            got, note = alone(node, operands, runtime)
+        verdict = verdict_of(node, operands, got, self._nans)
+        right_alone = False
+        if in_model and not verdict.right:
+            right_alone = self._is_right_alone(node, operands, runtime)
+        shape = operands[0].shape
+        return NodeVerdict(node, runtime.name, shape, in_model, source, verdict, note, right_alone)
+
+    def _is_right_alone(self, node: Node, operands: Sequence[Tensor], runtime: Runtime) -> bool:
+        try:
+            got = self._graph.alone(runtime, node, operands)
+            return verdict_of(node, operands, got, self._nans).right
+        except CannotVerify:
+            return False
+
+    def _judge_outputs(
+        self,
+        runtime: Runtime,
+        tensors: Mapping[str, Tensor] | None,
+        verdicts: Sequence[NodeVerdict],
+    ) -> None:
+        wrong = {row.node.name for row in verdicts if not (row.right or row.right_alone)}
+        runs = UnchangedRuns(self._graph, runtime, self._given, self._nans, tensors, wrong)
+        try:
+            rows = runs.verdicts()
+        except NotTaken:
+            return
+        except CannotVerify as error:
+            self._fail(runtime, error)
+            return
+        self._outputs += [row for row in rows if isinstance(row, OutputVerdict)]
+        self._lacking += [row for row in rows if isinstance(row, NodeLacking)]
+
+    def _fail(self, runtime: Runtime, error: CannotVerify) -> None:
+        self.errors.append(error)
+        if runtime.name not in {row.runtime for row in self._unjudged}:
+            self._unjudged.append(NodeLacking("the model", "", error.reason, runtime.name))
 
 
 def _graph(path: Path, timeout: float, stack: contextlib.ExitStack) -> Graph:
@@ -131,8 +222,12 @@ def _graph(path: Path, timeout: float, stack: contextlib.ExitStack) -> Graph:
         graph = DxDispatchGraph(path)
     else:
         graph = stack.enter_context(contextlib.closing(SeparateGraph(path, reader, timeout)))
-    if not graph.nodes and not graph.lacking:
-        raise CannotVerify(f"{path} has no node that rounds")
+    if not graph.nodes:
+        kinds = list(dict.fromkeys(row.operator for row in graph.lacking))
+        if not kinds:
+            raise CannotVerify(f"{path} has no node that rounds or converts")
+        verb = "is" if len(kinds) == 1 else "are"
+        raise CannotVerify(f"{path} has {', '.join(kinds)}, which {verb} not judged")
     return graph
 
 

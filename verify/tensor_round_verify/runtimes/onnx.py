@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from ..reference import bits_type
 from .forms import Form, Values
 from .onnx_model import DTYPES, OPERATORS, cast_model, quantize_model, rounding_model
 from .runtime import Adapter, NotTaken, QuantizeBits, RoundBits, first_line, version
-from .tensors import Array, Tensor, by_onnxruntime
+from .tensors import Array, Tensor, by_onnxruntime, tensor_of
 
 #: The log severity for errors only.
 ERRORS_ONLY = 3
@@ -76,6 +77,8 @@ class _Onnx(Adapter, abc.ABC):
 class OnnxRuntime(_Onnx):
     """ONNX Runtime, on one provider."""
 
+    strict_options = "graph_optimization_level ORT_DISABLE_ALL"
+
     def __init__(self, provider: str, _: float) -> None:
         import onnxruntime
 
@@ -97,11 +100,18 @@ class OnnxRuntime(_Onnx):
         return run
 
     def run_onnx(
-        self, model: bytes, given: Mapping[str, Array], names: Sequence[str]
+        self,
+        model: bytes | Path,
+        given: Mapping[str, Array],
+        names: Sequence[str],
+        *,
+        strict: bool = False,
     ) -> dict[str, Tensor]:
         """The outputs of a session on the provider."""
+        with self._loading():
+            session = _session(model, [self._provider], strict=strict)
         with self._failures_of("the model"):
-            return by_onnxruntime(_session(model, [self._provider]), given, names)
+            return by_onnxruntime(session, given, names)
 
 
 class OnnxReference(_Onnx):
@@ -115,15 +125,21 @@ class OnnxReference(_Onnx):
         return lambda given: evaluator.run(None, dict(given))[0]
 
     def run_onnx(
-        self, model: bytes, given: Mapping[str, Array], names: Sequence[str]
+        self,
+        model: bytes | Path,
+        given: Mapping[str, Array],
+        names: Sequence[str],
+        *,
+        strict: bool = False,
     ) -> dict[str, Tensor]:
-        """The outputs of the evaluator."""
+        """The outputs of the evaluator, which has no options."""
+        with self._loading():
+            is_path = isinstance(model, Path)
+            loaded = onnx.load(model) if is_path else onnx.load_model_from_string(model)
+            evaluator = ReferenceEvaluator(loaded)
         with self._failures_of("the model"), np.errstate(all="ignore"):
-            evaluator = ReferenceEvaluator(onnx.load_model_from_string(model))
             found = evaluator.run(list(names), dict(given))
-        return {
-            name: Tensor.of(np.asarray(value)) for name, value in zip(names, found, strict=True)
-        }
+        return {name: tensor_of(value) for name, value in zip(names, found, strict=True)}
 
 
 def _provider(wanted: str, available: list[str]) -> str:
@@ -134,11 +150,15 @@ def _provider(wanted: str, available: list[str]) -> str:
     raise CannotVerify(f"onnxruntime has no provider {wanted} here; it has {', '.join(available)}")
 
 
-def _session(model: bytes, providers: list[str]) -> Any:  # onnxruntime has no annotations
+# onnxruntime has no annotations.
+def _session(model: bytes | Path, providers: list[str], *, strict: bool = False) -> Any:
+    """A session as a user has it, by the defaults of its options, or without optimizations."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = ERRORS_ONLY
+    if strict:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(model, options, providers=providers)
     session.disable_fallback()
     if session.get_providers()[0] != providers[0]:

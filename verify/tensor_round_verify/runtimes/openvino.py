@@ -22,7 +22,7 @@ MODES = {rounding.value: mode for mode, rounding in dialect.MODES.items()}
 
 
 class OpenVINO(Adapter):
-    """OpenVINO on one device, with the execution mode ACCURACY."""
+    """OpenVINO on one device: operators with the execution mode ACCURACY, models by defaults."""
 
     dtypes = tuple(WIDTHS)
     operators = MODES
@@ -31,6 +31,7 @@ class OpenVINO(Adapter):
     runs_models = True
     # An infer request belongs to one thread.
     concurrent = False
+    strict_options = "EXECUTION_MODE_HINT ACCURACY"
 
     def __init__(self, device: str, _: float) -> None:
         import openvino
@@ -62,42 +63,64 @@ class OpenVINO(Adapter):
         return self._casting(request, how)
 
     def run_onnx(
-        self, model: bytes, given: Mapping[str, Array], names: Sequence[str]
+        self,
+        model: bytes | Path,
+        given: Mapping[str, Array],
+        names: Sequence[str],
+        *,
+        strict: bool = False,
     ) -> dict[str, Tensor]:
         """The outputs of the model as OpenVINO's reader of ONNX converts it."""
-        with self._failures_of("the model"):
+        with self._loading():
             read = self._core.read_model(model)
             # Inputs that no result depends on are gone, as is one of which only the type counts.
             left = {name for port in read.inputs for name in port.get_names()}
-            request = self.infer_request(read)
+            request = self.infer_request(read, strict=strict)
+        with self._failures_of("the model"):
             self._infer(request, {name: array for name, array in given.items() if name in left})
             return {name: of_openvino(request.get_tensor(name)) for name in names}
 
     def run_ir(
-        self, path: Path, given: Mapping[str, Array], names: Sequence[str]
-    ) -> dict[str, Tensor]:
-        """Tensors of the model in a file: ``input NODE`` and ``output NODE``."""
+        self,
+        path: Path,
+        given: Mapping[str, Array],
+        names: Sequence[str] = (),
+        *,
+        strict: bool = False,
+    ) -> list[Tensor]:
+        """The results of the model in a file, and behind them the tensors ``names``.
+
+        ``3 NODE`` is the fourth output of a node.
+        """
         from openvino import opset5
 
         model = self.read(path)
-        with self._failures_of("the model"):
+        with self._loading():
             ops = {op.get_friendly_name(): op for op in model.get_ops()}
             for parameter in model.get_parameters():
                 if not parameter.output(0).get_names():
                     parameter.output(0).set_names({parameter.get_friendly_name()})
-            first = len(model.get_results())
-            results = []
-            for name in names:
-                side, _, node = name.partition(" ")
-                op = ops[node]
-                results.append(
-                    opset5.result(op.input_value(0) if side == "input" else op.output(0))
-                )
-            model.add_results(results)
-            request = self.infer_request(model)
+            ports = (name.split(" ", 1) for name in names)
+            model.add_results([opset5.result(ops[node].output(int(port))) for port, node in ports])
+            request = self.infer_request(model, strict=strict)
+        with self._failures_of("the model"):
             self._infer(request, given)
-            found = [of_openvino(tensor) for tensor in request.output_tensors[first:]]
-        return dict(zip(names, found, strict=True))
+            return [of_openvino(tensor) for tensor in request.output_tensors]
+
+    def run_alone(self, operator: str, attributes: Mapping[str, str], x: Array) -> Tensor:
+        """The result of one of OpenVINO's operators with a single operand."""
+        import openvino
+        from openvino import opset5
+
+        with self._loading():
+            operand = for_openvino(x)
+            parameter = opset5.parameter(list(operand.shape), operand.element_type)
+            node = getattr(opset5, operator)(parameter, **attributes)
+            request = self.infer_request(openvino.Model([node], [parameter]))
+        with self._failures_of("the operator"):
+            request.set_input_tensor(operand)
+            infer(request)
+            return of_openvino(request.get_output_tensor())
 
     def read(self, path: Path) -> Any:
         """The model in a file; raises :class:`CannotVerify`."""
@@ -111,10 +134,10 @@ class OpenVINO(Adapter):
             request.set_tensor(name, for_openvino(array))
         infer(request)
 
-    def infer_request(self, model: Any) -> Any:
+    def infer_request(self, model: Any, *, strict: bool = False) -> Any:
         """An infer request of a model, compiled for the device."""
         # Without the hint a CPU with bfloat16 instructions may round float32 in bfloat16.
-        hint = {"EXECUTION_MODE_HINT": "ACCURACY"}
+        hint = {"EXECUTION_MODE_HINT": "ACCURACY"} if strict else {}
         return self._core.compile_model(model, self._device, hint).create_infer_request()
 
     # OpenVINO's nodes, and the modules that make them, have no annotations.
@@ -133,7 +156,7 @@ class OpenVINO(Adapter):
         try:
             parameter = opset5.parameter([-1] * rank, element)
             node = make(opset5, parameter)
-            request = self.infer_request(openvino.Model([node], [parameter]))
+            request = self.infer_request(openvino.Model([node], [parameter]), strict=True)
         except Exception as error:  # of classes that the bindings do not document
             raise NotTaken(self._told(error)) from error
 
@@ -148,6 +171,10 @@ class OpenVINO(Adapter):
         return rounds
 
     def _told(self, error: BaseException) -> str:
-        """The last line of an error; those before are places in OpenVINO's source."""
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        """The last line of an error; those before are places in OpenVINO's source.
+
+        Lines below that refer to a page.
+        """
+        lines = [line.strip() for line in str(error).splitlines() if "https://" not in line]
+        lines = [line for line in lines if line]
         return lines[-1] if lines else type(error).__name__

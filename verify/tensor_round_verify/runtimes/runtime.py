@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
+from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any, Protocol, runtime_checkable
 
@@ -58,6 +59,10 @@ class TimedOut(CannotVerify):
 
 class NotTaken(CannotVerify):
     """The runtime does not support this dtype or direction."""
+
+
+class NotLoaded(CannotVerify):
+    """The runtime cannot load a model."""
 
 
 @runtime_checkable
@@ -118,10 +123,21 @@ class DequantizesBlocks(Protocol):
 class RunsOnnx(Protocol):
     """A runtime that runs ONNX models."""
 
+    name: str
+
     def run_onnx(
-        self, model: bytes, given: Mapping[str, Array], names: Sequence[str]
+        self,
+        model: bytes | Path,
+        given: Mapping[str, Array],
+        names: Sequence[str],
+        *,
+        strict: bool = False,
     ) -> dict[str, Tensor]:
-        """The outputs ``names`` of an ONNX model for these inputs."""
+        """The outputs ``names`` of an ONNX model for these inputs, by the runtime's defaults.
+
+        ``strict`` sets the runtime's strict options. Raises :class:`NotLoaded` if it cannot load
+        the model, and :class:`CannotVerify` if it fails.
+        """
 
 
 class Runtime:
@@ -137,6 +153,8 @@ class Runtime:
     #: Whether it runs models, and the name by which a process opens it to do so.
     runs_models = False
     opened_as = ""
+    #: Its options under which it neither fuses nodes nor narrows types, by their own names.
+    strict_options = ""
 
     @property
     def converts_by(self) -> str:
@@ -226,6 +244,15 @@ class Runtime:
             raise
         except Exception as error:  # of any class: it is no result of rounding
             raise self._failed(dtype, error) from error
+
+    @contextmanager
+    def _loading(self) -> Iterator[None]:
+        """Raise :class:`NotLoaded` for any error of the runtime while it loads a model."""
+        try:
+            yield
+        except Exception as error:  # of many classes, which packages do not publish
+            reason = self._told(error)
+            raise NotLoaded(f"{self.name} cannot load the model: {reason}", reason) from error
 
     def _failed(self, dtype: str, error: BaseException) -> CannotVerify:
         """The error to raise for an error of the runtime."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tensor_round.contract.dtypes import from_numpy
+from tensor_round.contract.dtypes import BY_NAME, from_numpy
 from tensor_round.contract.operators.dialects import openvino as openvino_names
 from tensor_round.contract.operators.dialects.onnx import DTYPES as ONNX_DTYPES
 from tensor_round.contract.operators.dialects.onnx import NUMBERS
@@ -24,7 +24,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A tensor's patterns in C order; those of a dtype that is not verified are left out."""
+    """A tensor's patterns in C order, of bool too; those of another dtype are left out."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -34,17 +34,42 @@ class Tensor:
     def of(cls, array: Array) -> Tensor:
         """The tensor in an array, in either byte order."""
         row = from_numpy(array.dtype)
+        if array.dtype == np.bool_:
+            return cls.of_bytes("bool", array.shape, array.tobytes())
         if row is None:
-            return cls(str(array.dtype), array.shape, np.zeros(0, np.uint8))
+            return cls.without_bits(str(array.dtype), array.shape)
         packed = np.asarray(array, order="C").astype(row.numpy, copy=False)
         return cls(row.name, array.shape, packed.reshape(-1).view(bits_type(row.name)))
 
     @classmethod
     def of_bytes(cls, dtype: str, shape: tuple[int, ...], data: Any) -> Tensor:
         """The tensor in a buffer of its bytes."""
+        if dtype == "bool":
+            return cls(dtype, shape, np.frombuffer(data, np.uint8))
         if dtype not in WIDTHS:
-            return cls(dtype, shape, np.zeros(0, np.uint8))
+            return cls.without_bits(dtype, shape)
         return cls(dtype, shape, np.frombuffer(data, bits_type(dtype)))
+
+    @classmethod
+    def without_bits(cls, dtype: str, shape: tuple[int, ...] = ()) -> Tensor:
+        """A tensor of a type that is not compared, or a value that is no tensor."""
+        return cls(dtype, shape, np.zeros(0, np.uint8))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether its patterns are here."""
+        return self.dtype == "bool" or self.dtype in WIDTHS
+
+    def array(self) -> Array:
+        """The elements in an array; for a dtype that is verified alone."""
+        return self.bits.view(BY_NAME[self.dtype].numpy).reshape(self.shape)
+
+
+def tensor_of(value: object) -> Tensor:
+    """The tensor that a runtime returned; a sequence or an absent one has no patterns."""
+    if isinstance(value, np.ndarray | np.generic):
+        return Tensor.of(np.asarray(value))
+    return Tensor.without_bits("nothing" if value is None else f"a {type(value).__name__}")
 
 
 def is_named_by_numpy(array: Array) -> bool:
@@ -74,14 +99,18 @@ def by_onnxruntime(
 
 
 def _of_ort_value(value: Any) -> Tensor:
+    if not value.has_value():
+        return tensor_of(None)
+    if not value.is_tensor():
+        return Tensor.without_bits(value.data_type())
     kind = value.data_type().removeprefix("tensor(").removesuffix(")").upper()
     dtype, shape = ONNX_DTYPES.get(kind, kind.lower()), tuple(value.shape())
     if dtype in ("bfloat16", "float8_e5m2") and value.device_name() == "cpu":
         # ONNX Runtime makes no NumPy array of these.
         size = value.tensor_size_in_bytes()
         return Tensor.of_bytes(dtype, shape, ctypes.string_at(value.data_ptr(), size))
-    if dtype not in WIDTHS:
-        return Tensor(dtype, shape, np.zeros(0, np.uint8))
+    if dtype not in WIDTHS and dtype != "bool":
+        return Tensor.without_bits(dtype, shape)
     return Tensor.of_bytes(dtype, shape, value.numpy().tobytes())
 
 
@@ -108,9 +137,11 @@ def infer(request: Any) -> None:
 
 def of_openvino(tensor: Any) -> Tensor:
     """The tensor in one of OpenVINO's."""
-    kind = tensor.element_type.get_type_name()
+    kind = tensor.element_type.get_type_name().replace("boolean", "bool")
     dtype, shape = openvino_names.DTYPES.get(kind, kind), tuple(tensor.shape)
+    if dtype not in WIDTHS and dtype != "bool":
+        return Tensor.without_bits(dtype, shape)
     data = np.array(tensor.data)
     if dtype in WIDTHS and data.nbytes != int(np.prod(shape)) * bits_type(dtype).itemsize:
-        return Tensor(f"{dtype} in {data.dtype}", shape, np.zeros(0, np.uint8))
+        return Tensor.without_bits(f"{dtype} in {data.dtype}", shape)
     return Tensor.of_bytes(dtype, shape, data.tobytes())
