@@ -247,12 +247,15 @@ def _summary(report: Report, found: Complaints, baseline: Path | None) -> str:
     wrong = sum(verdict.wrong for verdict in report.verdicts)
     calls = sum(len(verdict.calls) for verdict in report.verdicts)
     of_calls = f", {calls} call {'error' if calls == 1 else 'errors'}" if calls else ""
-    if report.right:
+    if not wrong and not calls:
         nans = told(verdict.nans for verdict in report.verdicts if verdict.nans)
         verdict = f"every number is right; {nans}" if nans else "right"
     elif baseline is not None and not found:
         verdict = f"{wrong:,} wrong{of_calls}, as in {baseline}"
     else:
         verdict = f"{wrong:,} wrong{of_calls}"
-    lacking = f"; {len(report.lacking)} not supported" if report.lacking else ""
+    failed = sum(row.failed for row in report.lacking)
+    lacking = f"; failed on {failed}" if failed else ""
+    if unsupported := len(report.lacking) - failed:
+        lacking += f"; {unsupported} not supported"
     return f"{report.runtime}: {tried:,} results, {verdict}{lacking}"

@@ -97,6 +97,8 @@ class Baseline:
         for row in report.lacking:
             if row.pair in self.known:
                 found[row.pair] = f"no longer supported: {row.why}"
+            elif row.failed:
+                found[row.pair] = row.sentence
         return found
 
 
@@ -104,7 +106,8 @@ def complaints(report: Report, baseline: Baseline | None = None) -> Complaints:
     """Every fault of a report, or with a baseline every difference from it."""
     if baseline is not None:
         return baseline.complaints(report)
-    return {v.pair: v.sentence for v in report.verdicts if not v.right}
+    failed = {row.pair: row.sentence for row in report.lacking if row.failed}
+    return {v.pair: v.sentence for v in report.verdicts if not v.right} | failed
 
 
 def _complaint(verdict: Verdict, known: Known | None) -> str | None:

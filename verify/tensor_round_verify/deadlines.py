@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from pathlib import Path
+from queue import SimpleQueue
 from threading import Thread
 from typing import TypeVar
 
@@ -17,25 +20,52 @@ class NotDone(Exception):
     """The call is not done in time. Its thread cannot be ended, only left behind."""
 
 
+class Worker:
+    """One thread for all calls: some libraries keep their streams and connections by thread."""
+
+    def __init__(self) -> None:
+        self._calls: SimpleQueue[Callable[[], None] | None] | None = None
+
+    def within(self, seconds: float | None, call: Callable[[], T]) -> T:
+        """What a call returns or raises; raises :class:`NotDone` if that takes longer.
+
+        Then the thread is left behind, and the next call has another one.
+        """
+        found: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                found.set_result(call())
+            except BaseException as error:  # sys.exit() too
+                found.set_exception(error)
+
+        if self._calls is None:
+            self._calls = SimpleQueue()
+            Thread(target=_run_all, args=(self._calls,), name="worker", daemon=True).start()
+        self._calls.put(run)
+        wait([found], None if seconds is None else max(0.0, seconds))
+        if not found.done():
+            self.close()
+            raise NotDone
+        return found.result()
+
+    def close(self) -> None:
+        """Let the thread end after its last call."""
+        if self._calls is not None:
+            self._calls.put(None)
+            self._calls = None
+
+
+def _run_all(calls: SimpleQueue[Callable[[], None] | None]) -> None:
+    while (call := calls.get()) is not None:
+        call()
+        del call  # what it returned is the caller's alone
+
+
 def within(seconds: float, call: Callable[[], T]) -> T:
-    """What a call returns or raises; raises :class:`NotDone` if that takes longer."""
-    results: list[T] = []
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            results.append(call())
-        except BaseException as error:  # sys.exit() too
-            errors.append(error)
-
-    thread = Thread(target=run, name="within", daemon=True)
-    thread.start()
-    thread.join(max(0.0, seconds))
-    if errors:
-        raise errors[0]
-    if not results:
-        raise NotDone
-    return results[0]
+    """What a call returns or raises in a thread of its own; raises :class:`NotDone`."""
+    with contextlib.closing(Worker()) as worker:
+        return worker.within(seconds, call)
 
 
 def write_file(path: Path, content: bytes, seconds: float) -> None:

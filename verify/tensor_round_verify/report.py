@@ -249,19 +249,25 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Lacking:
-    """A dtype and direction that the runtime does not support, and the reason."""
+    """A dtype and direction that the runtime does not support, or ``failed`` on; the reason."""
 
     dtype: str
     rounding: str
     why: str
+    failed: bool = False
 
     @property
     def pair(self) -> Pair:
         """Dtype and direction."""
         return self.dtype, self.rounding
 
+    @property
+    def sentence(self) -> str:
+        """What it is, and the reason."""
+        return f"{'failed' if self.failed else 'not supported'}: {self.why}"
+
     def __str__(self) -> str:
-        return f"{self.dtype} {self.rounding}: not supported: {self.why}"
+        return f"{self.dtype} {self.rounding}: {self.sentence}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,8 +283,12 @@ class Report:
 
     @property
     def right(self) -> bool:
-        """Whether every result is right to the bit, but for NaNs' bits that are only reported."""
-        return all(verdict.right for verdict in self.verdicts)
+        """Whether every result is right to the bit, and the runtime failed on no dtype.
+
+        NaNs' bits that are only reported do not count.
+        """
+        failed = any(row.failed for row in self.lacking)
+        return not failed and all(verdict.right for verdict in self.verdicts)
 
     def check(self) -> None:
         """Raise ``AssertionError`` with the whole report if anything is wrong: for tests."""
@@ -297,8 +307,8 @@ class Report:
         lines += _of_nans(self)
         lines += _apart(dict.fromkeys(f"refused: {r}" for v in self.verdicts for r in v.refused))
         lines += _apart(dict.fromkeys(told for v in self.verdicts for told in v.specials))
-        rows = _grouped(self.lacking, lambda row: (row.dtype, row.why))
-        lines += _apart(f"{_named(some)}: not supported: {some[0].why}" for some in rows)
+        rows = _grouped(self.lacking, lambda row: (row.dtype, row.sentence))
+        lines += _apart(f"{_named(some)}: {some[0].sentence}" for some in rows)
         return "\n".join([*lines, *_apart(self.notes)])
 
     def as_data(self) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from ..reference import ROUNDINGS, WIDTHS, bits_type
 from ..report import Lacking, Pair, Report, Verdict
 from ..runtimes import TIMEOUT, NotTaken, Runtime, open_runtime
 from ..runtimes.function import Function
-from ..runtimes.runtime import Adapter
+from ..runtimes.runtime import Adapter, TimedOut
 from .conversions import ConversionOperator, conversion_verdict, conversions
 from .rounding import NANS, Judges, Nans
 
@@ -102,8 +102,9 @@ def _verify_rounding(
         report = _report(runtime.name, "round", trials, done)
     judged = {name for verdict in report.verdicts for name in verdict.pair}
     for name in (*dtypes, *roundings):
-        if name not in judged:
-            why = next(row.why for row in report.lacking if name in row.pair)
+        rows = [row for row in report.lacking if name in row.pair]
+        if name not in judged and not any(row.failed for row in rows):
+            why = rows[0].why
             raise NotTaken(f"{runtime.name}: no verdict on {name}: {why}")
     if not report.verdicts:
         raise CannotVerify(f"{runtime.name} supports none of the types: {report.lacking[0].why}")
@@ -137,14 +138,28 @@ def _verify_conversions(
 def _report(
     name: str, operator: Operator, trials: Iterable[Trial], done: Callable[[int], None]
 ) -> Report:
-    """The report on these trials; ``done`` is called with the size of those not supported."""
+    """The report on these trials; ``done`` is called with the size of those without a verdict.
+
+    Raises the first error of a runtime that failed, if there is no verdict.
+    """
     verdicts, lacking = [], []
+    errors: list[CannotVerify] = []
     for pair, size, judge in trials:
+        if errors and isinstance(errors[-1], TimedOut):
+            why = "it is not called again after a call that did not finish"
+            lacking.append(Lacking(*pair, why, failed=True))
+            continue
         try:
             verdicts.append(judge())
         except NotTaken as error:
             lacking.append(Lacking(*pair, error.detail))
             done(size)
+        except CannotVerify as error:
+            errors.append(error)
+            lacking.append(Lacking(*pair, error.reason, failed=True))
+            done(size)
+    if errors and not verdicts:
+        raise errors[0]
     return Report(name, tuple(verdicts), tuple(lacking), operator)
 
 

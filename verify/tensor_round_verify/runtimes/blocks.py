@@ -23,6 +23,8 @@ class BlockLibrary(Runtime):
         self.name = name
         self._quantize = PythonFunction(quantize, 600, name)
         self._dequantize = PythonFunction(dequantize, 600, name)
+        # One thread for all calls.
+        self._quantize.worker = self._dequantize.worker = self.worker
 
     def block_quantize(self, how: BlockQuantization) -> QuantizeBlocks:
         """The function that quantizes."""

@@ -24,7 +24,7 @@ from ..conversions.blocks.quantization import (
     Blocks,
 )
 from ..conversions.conversion import Cast, Quantization
-from ..deadlines import NotDone, within
+from ..deadlines import NotDone
 from ..reference import FLOATS, ROUNDINGS, Bits
 from .forms import Arrays, Values
 from .runtime import (
@@ -34,6 +34,7 @@ from .runtime import (
     QuantizeBits,
     QuantizeBlocks,
     RoundBits,
+    T,
     TimedOut,
     first_line,
 )
@@ -72,6 +73,10 @@ class PythonFunction(Adapter):
         """The function, of arrays of any form; with a parameter ``out`` also into an array."""
         into = (lambda x, out: rounds(x, out=out)) if "out" in self._parameters else None
         return replace(super()._arrays(rounds, dtype), into=into)
+
+    def _in_turn(self, call: Callable[[], T]) -> T:
+        """What a call returns: the function itself has a thread."""
+        return call()
 
     def cast(self, how: Cast) -> RoundBits:
         """The function, with rounding and saturation if it has these parameters."""
@@ -139,7 +144,7 @@ class PythonFunction(Adapter):
 
         try:
             # A function that hangs cannot be ended.
-            return within(self._timeout, call)
+            return self.worker.within(self._timeout, call)
         except NotDone:
             raise TimedOut(f"{self.name} did not finish within {self._timeout:g} s") from None
         except NotImplementedError as error:

@@ -6,10 +6,11 @@ import abc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -20,10 +21,12 @@ from ..conversions.blocks.formats import BlockFormat
 from ..conversions.blocks.quantization import BlockDequantization, BlockQuantization, Blocks
 from ..conversions.conversion import Cast, Dequantization, Quantization
 from ..conversions.patterns import Trial
+from ..deadlines import Worker
 from ..reference import Bits, bits_type
 from .forms import ALIGNMENT, ANY, Arrays, Values
 from .tensors import Array, Tensor
 
+T = TypeVar("T")
 #: Quantizes an array into blocks; the other decodes them.
 QuantizeBlocks = Callable[[Values], Blocks]
 DequantizeBlocks = Callable[[Blocks], Bits]
@@ -161,15 +164,34 @@ class Runtime:
         """Its name in reports on conversions, with a further library that they need."""
         return self.name
 
+    @cached_property
+    def worker(self) -> Worker:
+        """The thread of all its calls, if several may not call it."""
+        return Worker()
+
     def close(self) -> None:
-        """Do nothing: most have no resources."""
+        """End its thread."""
+        self.worker.close()
+
+    def _in_turn(self, call: Callable[[], T]) -> T:
+        """What a call returns, if several threads may not call it from its own thread."""
+        return call() if self.concurrent else self.worker.within(None, call)
+
+    def _called_with(self, function: Callable[[T], object], x: T, dtype: str) -> object:
+        """What a function of the runtime returns; raises :class:`CannotVerify`."""
+
+        def call() -> object:
+            with np.errstate(all="ignore"):  # of this thread
+                return function(x)
+
+        with self._failures_of(dtype):
+            return self._in_turn(call)
 
     def _arrays_by(self, function: Callable[[Values], object], dtype: str) -> Arrays:
         """Arrays as they are, by a function of NumPy arrays."""
 
         def rounds(x: Values) -> object:
-            with self._failures_of(dtype), np.errstate(all="ignore"):
-                return function(x)
+            return self._called_with(function, x, dtype)
 
         return Arrays(rounds, self.forms, self.slow)
 
@@ -183,8 +205,7 @@ class Runtime:
         """A kernel that calls a function of NumPy arrays; with ``target`` it casts to that."""
 
         def kernel(bits: Bits) -> Bits:
-            with self._failures_of(dtype), np.errstate(all="ignore"):
-                result = function(values(bits, dtype))
+            result = self._called_with(function, values(bits, dtype), dtype)
             if target:
                 return self._converted(result, target, bits.size)
             return patterns(result, bits.shape, dtype, self.name)
@@ -201,8 +222,7 @@ class Runtime:
         """A function that quantizes by one that returns a NumPy array."""
 
         def call(trial: Trial) -> object:
-            with self._failures_of(how.source), np.errstate(all="ignore"):
-                return function(trial)
+            return self._called_with(function, trial, how.source)
 
         return QuantizeBits(call, lambda found, size: self._converted(found, how.target, size))
 
