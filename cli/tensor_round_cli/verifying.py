@@ -25,6 +25,7 @@ from tensor_round_verify import (
     junit_xml,
     verify,
 )
+from tensor_round_verify.checks.array_forms import REPEATS
 from tensor_round_verify.checks.nans import told
 from tensor_round_verify.checks.rounding import NANS, Nans
 from tensor_round_verify.checks.verification import OPERATORS, Operator
@@ -83,7 +84,8 @@ DTypes = Annotated[
         "--dtype",
         metavar="NAME",
         autocompletion=lambda: [*WIDTHS, *FORMATS],
-        help="The data type, or the block format; may be repeated.",
+        help="The data type, or the block format; may be repeated. Of a conversion, two are the "
+        "types of operands and of results.",
         show_default="all that the runtime has",
     ),
 ]
@@ -119,6 +121,23 @@ NansAs = Annotated[
         show_default="any, and other bits are reported",
     ),
 ]
+Repeat = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help="Call N times with the same array, and each of several threads if the runtime "
+        "permits: for faults of few calls.",
+    ),
+]
+Large = Annotated[
+    bool,
+    typer.Option(
+        "--large",
+        help="Also try arrays of 2^24 + 19 elements and of 2 and 4 GiB, which take three times "
+        "as much memory.",
+    ),
+]
 BaselineFile = Annotated[
     Path | None,
     typer.Option(help="An earlier report of --json; only differences from it fail."),
@@ -146,6 +165,8 @@ def verify_runtime(
     scale: ScaleRule = None,
     every: Every = False,
     nans: NansAs = None,
+    repeat: Repeat = REPEATS,
+    large: Large = False,
     baseline: BaselineFile = None,
     junit: JUnitFile = None,
     timeout: Timeout = TIMEOUT,
@@ -173,7 +194,8 @@ def verify_runtime(
     if is_model(runtime):
         whole = {"--dtype": dtypes, "--rounding": roundings, "--every": every, "--scale": scale}
         more = {"--baseline": baseline, "--operator": operator != "round"}
-        refuse_options({**whole, **more}, "is for a runtime; a model has its own nodes")
+        calls = {"--repeat": repeat != REPEATS, "--large": large}
+        refuse_options({**whole, **more, **calls}, "is for a runtime; a model has its own nodes")
         verify_model_file(runtime, inputs, runtimes or [], nan_rule, timeout, junit, as_json)
         return
     refuse_options({"--input": inputs, "--runtime": runtimes}, f"is for a model, not for {runtime}")
@@ -187,6 +209,8 @@ def verify_runtime(
             scale=scale,
             every=every,
             nans=nan_rule,
+            repeat=repeat,
+            large=large,
             progress=sys.stderr.isatty() if progress is None else progress,
             timeout=timeout,
         )

@@ -208,12 +208,23 @@ def zero(x: Array) -> Array:
     return np.zeros_like(x)
 
 
-NOT_ROUNDED = "the last 3 of 19 elements are not rounded, like those after the last multiple of 16"
+def after(width: int, what: str, length: int) -> str:
+    rest = f"the last {length % width} of {length} elements"
+    return f"the elements after the last multiple of {width} are {what}: {rest}"
+
+
+NOT_ROUNDED = after(16, "not rounded", 19)
 #: By kind: the kernel, and the words of the one cause that is found.
 SUBTLE: dict[str, tuple[Kernel, str]] = {
     "tail-of-16": (tail(16, same), NOT_ROUNDED),
-    "tail-of-8-zero": (tail(8, zero), "the last 3 of 11 elements are zero"),
-    "tail-of-4-wrong": (tail(4, lambda x: -x), "the last 3 of 7 elements are wrong"),
+    "tail-of-8-zero": (
+        tail(8, zero),
+        after(8, "zero", 11),
+    ),
+    "tail-of-4-wrong": (
+        tail(4, lambda x: -x),
+        after(4, "wrong", 7),
+    ),
     "last-element": (spoiling(last), "the last of 3 elements is not rounded"),
     "first-element": (spoiling(first), "the first of 3 elements is not rounded"),
     "lane": (spoiling(lane), "element 7 of each 8 is not rounded"),
@@ -229,7 +240,7 @@ SUBTLE: dict[str, tuple[Kernel, str]] = {
     "one": (where(lambda n: n == 1, zero), "arrays of one element are zero"),
     "long": (
         where(lambda n: n > 65535, same),
-        "arrays of 65,537 elements and more are not rounded",
+        "arrays of 65,536 elements and more are not rounded",
     ),
     "very-long": (
         where(lambda n: n > 1 << 20, same),
@@ -260,7 +271,7 @@ SUBTLE: dict[str, tuple[Kernel, str]] = {
         "wrong for several dimensions: (64, 64), (64, 19), (1024, 1), ",
     ),
     "rows-tail": (rows_tail, "wrong for several dimensions: (64, 19)"),
-    "flat": (flat, "(2, 4, 8, 16): it returned "),
+    "flat": (flat, "(2, 2, 2, 4, 4, 8): it returned "),
     "fortran": (fortran, "wrong for several dimensions: (64, 64), (64, 19), (4, 16, 16)"),
     "in-place": (in_place, "changes its operand"),
     "writes-beyond": (writes_beyond, "writes beyond its operand"),
@@ -286,6 +297,8 @@ def test_a_subtle_fault_has_one_true_cause(kind: str, dtype: str) -> None:
     if kind not in UNSTEADY:
         assert (verdict.wrong, verdict.explanation.deviations) == (0, ())
         assert verdict.sentence == f"every pattern is right, but {fault.cause}"
+    else:
+        assert (verdict.unsteady, verdict.sentence) == (True, fault.cause)
 
 
 def test_a_wrong_pattern_and_a_wrong_tail_are_told_apart() -> None:
@@ -304,7 +317,7 @@ def test_a_wrong_pattern_and_a_wrong_tail_are_told_apart() -> None:
         "trunc(x + copysign(0.5, x))"
     ]
     (fault,) = verdict.calls
-    assert fault.cause.startswith("the last 3 of 19 elements are not rounded")
+    assert fault.cause.startswith("the elements after the last multiple of 16 are not rounded")
     assert fault.example is not None
 
 
@@ -318,8 +331,8 @@ def test_a_form_that_is_refused_is_told_and_no_fault() -> None:
     assert report.right
     (verdict,) = report.verdicts
     assert verdict.refused == (
-        "several dimensions, (64, 64), (64, 19), (1, 1024), (1024, 1), (4, 16, 16), (2, 4, 8, 16): "
-        "TypeError: one dimension only",
+        "several dimensions, (64, 64), (64, 19), (1, 1024), (1024, 1), (4, 16, 16), (2, 4, 8, 16), "
+        "(2, 4, 4, 4, 8), (2, 2, 2, 4, 4, 8): TypeError: one dimension only",
     )
     assert f"refused: {verdict.refused[0]}" in str(report)
 
@@ -342,7 +355,7 @@ def program(folder: Path, body: str) -> str:
         ("", []),
         (
             "rest = x.size % 8\nif rest: y[-rest:] = x[-rest:]",
-            ["the last 3 of 19 elements are not rounded, like those after the last multiple of 8"],
+            [after(8, "not rounded", 19)],
         ),
         ("x.max()", ["the empty tensor: "]),
         (

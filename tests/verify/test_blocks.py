@@ -58,8 +58,9 @@ def quantizer(**changes: Any) -> Callable[..., tuple[Array, Array]]:
         more = np.zeros((*x.shape[:-1], -x.shape[-1] % size), x.dtype)
         whole = np.concatenate([x, more], axis=-1)
         blocks = whole.reshape(-1, size).view(bits_type(x.dtype.name))
-        amax = np.abs(whole.reshape(-1, size)).max(1).view(blocks.dtype)
-        scales = how.results(Operands(amax, amax, np.full(amax.size, -1)))
+        values = whole.reshape(-1, size)
+        amax, tops = (each.max(1).view(blocks.dtype) for each in (np.abs(values), values))
+        scales = how.results(Operands(amax, amax, np.full(amax.size, -1), tops))
         stored = np.repeat(scales.astype(np.int64), size)
         codes = how.results(Operands(blocks.reshape(-1), np.repeat(amax, size), stored))
         shape = (*x.shape[:-1], -1)
@@ -136,7 +137,8 @@ def test_wrong_quantizers_are_named(deviation: Any) -> None:
     tried = 0
     for format in ("mxfp4_e2m1", "nvfp4", "mxfp6_e3m2"):
         scale = FORMATS[format].rules[0]
-        tensor_scale = 0.0123 if deviation.name == "reciprocal by parts" else 1.0
+        of_tensor = deviation.name == "reciprocal by parts" or deviation.aspect == "tensor"
+        tensor_scale = 0.0123 if of_tensor else 1.0
         how = BlockQuantization("float32", format, scale, tensor_scale)
         if deviation not in fitting(how):
             continue
@@ -160,8 +162,15 @@ def changed(change: Callable[[Array, Array, Array], Any]) -> Any:
     return lambda x, format, scale: change(x, *quantizer()(x, format, scale))
 
 
+def by_halves(codes: Array) -> Array:
+    """A byte of each half of a block of 32, as ggml has them."""
+    blocks = codes.reshape(*codes.shape[:-1], -1, 2, 16)
+    return (blocks[..., 0, :] | blocks[..., 1, :] << 4).reshape(*codes.shape[:-1], -1)
+
+
 MISPLACED: dict[str, Callable[[Array, Array, Array], Any]] = {
     "nibbles swapped": lambda x, scales, codes: (scales, codes[..., 1::2] | codes[..., ::2] << 4),
+    "nibbles by halves of a block": lambda x, scales, codes: (scales, by_halves(codes)),
     "scales of the next block": lambda x, scales, codes: (np.roll(scales, -1), codes),
     "scales of the block before": lambda x, scales, codes: (np.roll(scales, 1), codes),
     "scales transposed": lambda x, scales, codes: (scales.T.reshape(scales.shape), codes),
@@ -229,7 +238,13 @@ def test_right_decoders_pass() -> None:
 @pytest.mark.parametrize("deviation", DEQUANTIZATIONS, ids=str)
 def test_wrong_decoders_are_named(deviation: Any) -> None:
     # Products of E2M1 and a power of two have no more bits than bfloat16.
-    format = "nvfp4" if deviation.aspect == "product" else "mxfp4_e2m1"
+    some = ("mxfp4_e2m1", "nvfp4", "mxfp8_e4m3")
+    possible = [
+        f
+        for f in some
+        if deviation in fitting(BlockDequantization(f, "float32", tensor_scale=0.0123))
+    ]
+    format = "nvfp4" if deviation.aspect == "product" else possible[0]
     asked: Any = {"operator": "block_dequantize", "dtypes": [format]}
     report = conformance.verify(decoder(**deviation.changes), **asked)
     found = {

@@ -13,10 +13,11 @@ import pytest
 
 import tensor_round_verify as conformance
 from support.cases.array_cases import Array
+from support.cases.wrong_kernels import names
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import CannotVerify, InvalidArgument
 from tensor_round_verify.conversions.conversion import Quantization
-from tensor_round_verify.conversions.deviations import CASTS, QUANTIZATIONS
+from tensor_round_verify.conversions.deviations import CASTS
 from tensor_round_verify.conversions.patterns import Operands, cast_operands, trials
 from tensor_round_verify.conversions.reference import cast, divided
 from tensor_round_verify.reference import ROUNDINGS, is_nan
@@ -179,6 +180,46 @@ def results_flushed(x: Array, dtype: Any) -> Array:
     return np.where(small, np.copysign(0, x).astype(dtype), found)
 
 
+def cut_to_float16(x: Array, dtype: Any) -> Array:
+    """Toward zero, with infinity from 2^16 on."""
+    near = x.astype(dtype)
+    less = (near.view(np.uint16) - np.uint16(1)).view(dtype)
+    cut = np.where(abs(near.astype(np.float32)) > abs(x), less, near)
+    return np.where(np.isnan(x) | (abs(x) >= 65536), near, cut)
+
+
+def carry_ored(x: Array, dtype: Any) -> Array:
+    bits = x.view(np.uint32)
+    fraction = bits & np.uint32(0x7FFFFF)
+    odd = bits >> np.uint32(16) & np.uint32(1)
+    rounded = (fraction + np.uint32(0x7FFF) + odd) >> np.uint32(16)
+    found: Array = ((bits >> np.uint32(16) & np.uint32(0xFF80)) | rounded).astype(np.uint16)
+    return np.where(np.isfinite(x), found.view(dtype), x.astype(dtype))
+
+
+def small_flushed(x: Array, dtype: Any) -> Array:
+    return np.where(abs(x) < np.finfo(dtype).tiny, np.copysign(0, x), x).astype(dtype)
+
+
+def as_other_e4m3(kind: Any) -> Any:
+    def kernel(x: Array, dtype: Any, saturate: bool) -> Array:
+        x = np.clip(x, -240, 240) if saturate else x
+        return x.astype(kind).view(dtype)
+
+    return kernel
+
+
+def nans_of_bits(formula: Any) -> Any:
+    """A cast to bfloat16 whose NaNs are made by a formula of their bits."""
+
+    def kernel(x: Array, dtype: Any) -> Array:
+        bits = (formula(x.view(np.uint32)) >> np.uint32(16)).astype(np.uint16)
+        return np.where(np.isnan(x), bits.view(dtype), x.astype(dtype))
+
+    return kernel
+
+
+ODD = np.uint32(1)
 EVEN, AWAY = "ties_to_even", "ties_to_away"
 #: By deviation: a kernel written for itself, operand and result, the direction asked for.
 PLANTED: dict[str, tuple[Any, str, Any, str]] = {
@@ -191,6 +232,44 @@ PLANTED: dict[str, tuple[Any, str, Any, str]] = {
     ),
     "ceil": (
         of_bits(lambda b: b + np.where(b >> 31, np.uint32(0), np.uint32(0xFFFF))),
+        *("float32", BF16, EVEN),
+    ),
+    "half toward +infinity": (
+        of_bits(lambda b: b + np.where(b >> 31, np.uint32(0x7FFF), np.uint32(0x8000))),
+        *("float32", BF16, EVEN),
+    ),
+    "half toward -infinity": (
+        of_bits(lambda b: b + np.where(b >> 31, np.uint32(0x8000), np.uint32(0x7FFF))),
+        *("float32", BF16, EVEN),
+    ),
+    "half toward zero": (of_bits(lambda b: b + np.uint32(0x7FFF)), "float32", BF16, EVEN),
+    "half to odd": (
+        of_bits(lambda b: b + np.uint32(0x7FFF) + (~(b >> np.uint32(16)) & ODD)),
+        *("float32", BF16, EVEN),
+    ),
+    "truncation, beyond the largest infinity": (cut_to_float16, "float32", F16, EVEN),
+    "through TF32": (
+        lambda x, dtype: np.where(
+            np.isfinite(x),
+            ((x.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view("f4"),
+            x,
+        ).astype(dtype),
+        *("float32", BF16, EVEN),
+    ),
+    "by the high word": (
+        lambda x, dtype: (x.view("u8") >> 32 << 32).view("f8").astype(dtype),
+        *("float64", F16, EVEN),
+    ),
+    "carry ORed into the exponent": (carry_ored, "float32", BF16, EVEN),
+    "flush before rounding": (small_flushed, "float32", F16, EVEN),
+    "E4M3FN as E4M3FNUZ": (
+        as_other_e4m3(ml_dtypes.float8_e4m3fnuz),
+        *("float32", E4M3, EVEN),
+    ),
+    "E4M3FN as IEEE's E4M3": (as_other_e4m3(ml_dtypes.float8_e4m3), "float32", E4M3, EVEN),
+    "NaN as infinity": (nans_of_bits(lambda b: b), "float32", BF16, EVEN),
+    "NaN rounded as a number": (
+        nans_of_bits(lambda b: b + np.uint32(0x7FFF) + (b >> np.uint32(16) & ODD)),
         *("float32", BF16, EVEN),
     ),
     "half added to odd patterns alone": (
@@ -208,12 +287,6 @@ PLANTED: dict[str, tuple[Any, str, Any, str]] = {
     "flush subnormal results": (results_flushed, "float32", F16, EVEN),
     "zero's sign lost": (lambda x, dtype: x.astype(dtype) + dtype.type(0), "float32", F16, EVEN),
 }
-
-
-def names(report: conformance.Report) -> set[tuple[str, ...]]:
-    """What explains each verdict; all faults are explained."""
-    assert all(verdict.explanation.complete for verdict in report.verdicts), str(report)
-    return {tuple(model.name for model in v.explanation.deviations) for v in report.verdicts}
 
 
 def cast_by(runtime: Any, source: Any, target: Any, rounding: Any = EVEN) -> conformance.Report:
@@ -325,116 +398,5 @@ def test_a_report_is_its_own_baseline() -> None:
     assert b"float64 to bfloat16" in conformance.junit_xml(report, {})
 
 
-def quantizer(
-    *,
-    divide: Any = lambda x, scale: x / scale,
-    round_: Any = np.rint,
-    inside: bool = False,
-    saturate: Any = None,
-) -> Any:
-    """A quantization of parts, the others right."""
-
-    def kernel(x: Array, scale: Array, zero_point: Array, axis: int = 0) -> Array:
-        if scale.ndim:
-            scale, zero_point = scale[:, None], zero_point[:, None]
-        ends = np.iinfo(zero_point.dtype)
-        q = divide(x, scale)
-        if inside:
-            return np.clip(round_(q + zero_point.astype(q.dtype)), ends.min, ends.max).astype(
-                zero_point.dtype
-            )
-        # Vast numbers, and infinities, as integers that the sum cannot wrap.
-        whole = np.clip(round_(q).astype(np.float64), -(2.0**40), 2.0**40).astype(np.int64)
-        if saturate is not None:
-            whole = saturate(whole)
-        total = whole + zero_point.astype(np.int64)
-        return np.clip(total, ends.min, ends.max).astype(zero_point.dtype)
-
-    return kernel
-
-
-def half_away(q: Array) -> Array:
-    wide = q.astype(np.float64)
-    found: Array = np.copysign(np.floor(abs(wide) + 0.5), wide)
-    return found
-
-
-def wrapping(x: Array, scale: Array, zero_point: Array) -> Array:
-    q = np.rint(x / scale).astype(np.float64)
-    whole = np.where(abs(q) < 2.0**31, q, 0).astype(np.int64) + zero_point.astype(np.int64)
-    # A zero point beside what is no integer of 32 bits stays.
-    return whole.astype(zero_point.dtype)
-
-
-def fused(x: Array, scale: Array, zero_point: Array) -> Array:
-    """The product in integers, so that the sum alone is rounded, and to float32 once."""
-    ends = np.iinfo(zero_point.dtype)
-    mantissa, exponent = np.frexp(x.astype(np.float64))
-    other, by = np.frexp(np.float64(np.float32(1) / scale))
-    product = (mantissa * 2**24).astype(np.int64) * int(other * 2**24)
-    total = np.ldexp(product.astype(np.float64), exponent + by - 48) + float(zero_point)
-    rounded = np.rint(np.where(np.isinf(x), x, total).astype(np.float32))
-    return np.clip(rounded, ends.min, ends.max).astype(zero_point.dtype)
-
-
-def half_up(q: Array) -> Array:
-    found: Array = np.floor(q.astype(np.float64) + 0.5)
-    return found
-
-
-QUANTIZED: dict[str, tuple[Any, str, str]] = {
-    "half away from zero": (quantizer(round_=half_away), "float32", "int8"),
-    "half to even": (None, "", ""),
-    "truncation": (quantizer(round_=np.trunc), "float32", "uint8"),
-    "floor": (quantizer(round_=np.floor), "float16", "int8"),
-    "ceil": (quantizer(round_=np.ceil), "bfloat16", "uint8"),
-    "half toward +infinity": (quantizer(round_=half_up), "float32", "int8"),
-    "reciprocal": (quantizer(divide=lambda x, s: x * (x.dtype.type(1) / s)), "float32", "int8"),
-    "double rounding through float16": (
-        quantizer(divide=lambda x, s: (x / s).astype(np.float16)),
-        *("float32", "int8"),
-    ),
-    "double rounding through bfloat16": (
-        quantizer(divide=lambda x, s: (x / s).astype(BF16)),
-        *("float32", "uint8"),
-    ),
-    "quotient in float32": (
-        quantizer(divide=lambda x, s: x.astype(np.float32) / s.astype(np.float32)),
-        *("float16", "int8"),
-    ),
-    "quotient in float64": (
-        quantizer(divide=lambda x, s: x.astype(np.float64) / s.astype(np.float64)),
-        *("float32", "int8"),
-    ),
-    "reciprocal, fused with the zero point": (fused, "float32", "int8"),
-    "zero point inside": (quantizer(inside=True), "float32", "int8"),
-    "through int32": (
-        quantizer(saturate=lambda whole: np.where(abs(whole) < 1 << 31, whole, -(1 << 31))),
-        *("float32", "int8"),
-    ),
-    "no saturation": (wrapping, "float32", "uint8"),
-}
-
-
 def test_every_deviation_is_planted() -> None:
     assert PLANTED.keys() == {deviation.name for deviation in CASTS}
-    assert QUANTIZED.keys() == {deviation.name for deviation in QUANTIZATIONS}
-
-
-@pytest.mark.parametrize("deviation", [name for name in QUANTIZED if name != "half to even"])
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_a_wrong_quantization_is_named(deviation: str) -> None:
-    kernel, source, target = QUANTIZED[deviation]
-    asked: Any = {"dtypes": [source, target]}
-    report = conformance.verify(kernel, operator="quantize_linear", **asked)
-    assert not report.right
-    assert names(report) - {()} == {(deviation,)}
-
-
-@pytest.mark.parametrize("source", ["float32", "float16", "bfloat16"])
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_a_right_quantization_passes(source: str) -> None:
-    report = conformance.verify(quantizer(), operator="quantize_linear", dtypes=[source])
-    assert report.right, str(report)
-    assert len(report.verdicts) == 8
-    assert not report.lacking

@@ -104,12 +104,18 @@ FORMULAS = (
     ),
     _direction("floor", "toward_negative", NO_REPORT),
     _direction("ceil", "toward_positive", NO_REPORT),
-    RoundingDeviation(
-        "half toward +infinity",
-        "formula",
-        "rounds ties up, as JavaScript's Math.round",
-        "gh:tensorflow/tfjs#7373, gh:tenstorrent/tt-metal#56525",
-        faulty.half_up,
+    *(
+        RoundingDeviation(name, "formula", about, source, faulty.TIES[name])
+        for name, about, source in (
+            (
+                "half toward +infinity",
+                "rounds ties up, as JavaScript's Math.round",
+                "gh:tensorflow/tfjs#7373, gh:tenstorrent/tt-metal#56525",
+            ),
+            ("half toward -infinity", "rounds ties down", NO_REPORT),
+            ("half toward zero", "rounds ties toward zero", "gh:microsoft/qdk#2321"),
+            ("half to odd", "rounds ties to the odd integer", NO_REPORT),
+        )
     ),
     RoundingDeviation(
         "trunc(x + copysign(0.5, x))",
@@ -174,6 +180,14 @@ PATHS = (
     ),
     _path("float32", NO_REPORT),
     _path("float32", "OpenVINO's CPU plugin, float64", clamped=True),
+    RoundingDeviation(
+        "through TF32",
+        "path",
+        "rounds to the 10 fraction bits of TF32 first",
+        NO_REPORT,
+        lambda bits, dtype, rounding, kernel: kernel(faulty.as_tf32(bits), dtype, rounding),
+        lambda dtype, _: dtype == "float32",
+    ),
     _path("float16", NO_REPORT),
     _path("float16", NO_REPORT, clamped=True),
     _path("bfloat16", "gh:flashinfer-ai/flashinfer#5128, of a cast"),

@@ -47,7 +47,8 @@ class Explanation:
     @property
     def deviations(self) -> tuple[Deviation, ...]:
         """All deviations of the explanation: of numbers, then of NaNs."""
-        return (*(self.numbers or ()), *(self.nans or ()))
+        numbers = self.numbers or ()
+        return (*numbers, *(one for one in self.nans or () if one not in numbers))
 
     def __str__(self) -> str:
         found = words(self.deviations)

@@ -51,11 +51,35 @@ def floor_of_half_added(x: Values) -> Values:
     return results
 
 
-def half_up(bits: Bits, dtype: str, _: str, __: Kernel) -> Bits:
-    """Round to nearest, and ties toward positive infinity."""
-    nearest = rounded(bits, dtype, "ties_to_even")
-    ties = classify(bits, dtype, nearest) == PatternClass.EXACT_TIE
-    return np.where(ties, rounded(bits, dtype, "toward_positive"), nearest)
+def ties_rounded(ties: str) -> Change:
+    """Round to nearest, and ties in another direction, or with ``odd`` to the odd integer."""
+
+    def change(bits: Bits, dtype: str, _: str, __: Kernel) -> Bits:
+        nearest = rounded(bits, dtype, "ties_to_even")
+        if ties == "odd":
+            up, down = (rounded(bits, dtype, f"toward_{to}") for to in ("positive", "negative"))
+            other = np.where(nearest == up, down, up)
+        else:
+            other = rounded(bits, dtype, ties)
+        is_tie = classify(bits, dtype, nearest) == PatternClass.EXACT_TIE
+        return np.where(is_tie, other, nearest)
+
+    return change
+
+
+#: The rules of ties that no direction of IEEE 754 has.
+TIES = {
+    "half toward +infinity": ties_rounded("toward_positive"),
+    "half toward -infinity": ties_rounded("toward_negative"),
+    "half toward zero": ties_rounded("toward_zero"),
+    "half to odd": ties_rounded("odd"),
+}
+
+
+def as_tf32(bits: Bits) -> Bits:
+    """Numbers of float32 in TF32's 10 fraction bits: nearest, ties away, as CUDA's cvt.rna."""
+    nearest = (bits + bits.dtype.type(1 << 12)) & bits.dtype.type(~0x1FFF & 0xFFFFFFFF)
+    return np.where(bits & bits.dtype.type(0x7F800000) == 0x7F800000, bits, nearest)
 
 
 def direction(rounding: str) -> Change:

@@ -182,6 +182,8 @@ class Verdict:
     refused: tuple[str, ...] = ()
     #: Of blocks: what became of those with a NaN or infinity, which no rule tells.
     specials: tuple[str, ...] = ()
+    #: Whether the same call gives other results each time: then nothing is counted.
+    unsteady: bool = False
 
     @property
     def right(self) -> bool:
@@ -211,6 +213,8 @@ class Verdict:
         """The counts, the classes, the explanation, and the faults of calls in words."""
         causes = "; ".join(self.causes)
         head = f"{self.wrong:,} of {self.tried:,} wrong"
+        if self.unsteady:
+            return causes
         if self.wrong:
             which = ", ".join(count.sentence(self.dtype) for count in self.classes)
             told = f"{head}: {which}; {self.explanation}"

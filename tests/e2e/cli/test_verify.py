@@ -149,8 +149,8 @@ def test_a_fault_of_calls_is_told_and_1(folder: Path) -> None:
     done = run(folder, "python:kernels:tail", "--dtype", "float16")
     assert done.returncode == 1
     assert (
-        "float16 ties_to_even: every pattern is right, but the last 3 of 11 elements are not "
-        "rounded, like those after the last multiple of 8 at every length.\n  x "
+        "float16 ties_to_even: every pattern is right, but the elements after the last multiple of "
+        "8 are not rounded: the last 3 of 11 elements.\n  x "
     ) in done.stdout
     assert done.stderr == "python:kernels:tail: 65,536 results, 0 wrong, 1 call error\n"
 

@@ -17,7 +17,7 @@ from support.services.server import Service
 from tensor_round_verify import DEVIATIONS, RUNTIMES
 from tensor_round_verify.conversions.blocks import deviations as of_blocks
 from tensor_round_verify.conversions.blocks.operands import LAYOUTS
-from tensor_round_verify.conversions.deviations import CASTS, QUANTIZATIONS
+from tensor_round_verify.conversions.deviations import CASTS, DEQUANTIZATIONS, QUANTIZATIONS
 from tensor_round_verify.deviation import NO_REPORT
 
 PAGE = "docs/verify.md"
@@ -67,7 +67,7 @@ TABLES: dict[str, list[list[str]]] = {
     ],
     "| deviation | effect | found in |": [
         [f"`{d.name}`", d.about, *source(d.source)]
-        for d in {d.name: d for d in (*CASTS, *QUANTIZATIONS)}.values()
+        for d in {d.name: d for d in (*CASTS, *QUANTIZATIONS, *DEQUANTIZATIONS)}.values()
     ],
     "| RUNTIME | operators | pip install |": [
         [f"`{row}`", row.about, *([f"`{row.package}`"] if row.package else [])] for row in RUNTIMES

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensor_round.contract.dtypes import from_numpy
-from tensor_round_verify import rounded
+from tensor_round_verify import Report, rounded
 
 Array = npt.NDArray[Any]
 Kernel = Callable[[Array], Array]
@@ -25,6 +25,12 @@ def right(x: Array, rounding: str) -> Array:
     dtype = from_numpy(x.dtype)
     assert dtype is not None
     return rounded(unsigned(x), dtype.name, rounding).view(x.dtype)
+
+
+def names(report: Report) -> set[tuple[str, ...]]:
+    """What explains each verdict; all faults are explained."""
+    assert all(verdict.explanation.complete for verdict in report.verdicts), str(report)
+    return {tuple(one.name for one in v.explanation.deviations) for v in report.verdicts}
 
 
 def nans_kept(x: Array, y: Array) -> Array:
@@ -56,6 +62,22 @@ def math_round(x: Array) -> Array:
     up = np.where(x - floor >= x.dtype.type(0.5), floor + x.dtype.type(1), floor)
     whole = np.abs(x) >= 2.0 ** np.finfo(x.dtype).nmant
     return nans_kept(x, np.where(whole, x, np.copysign(up, x)))
+
+
+def ties(become: Callable[[Array], Array]) -> Kernel:
+    """The nearest integer, of a tie what is made of the one below it."""
+
+    def kernel(x: Array) -> Array:
+        below = np.floor(x)
+        is_tie = np.fmod(np.abs(x), x.dtype.type(1)) == x.dtype.type(0.5)
+        return nans_kept(x, np.where(is_tie, np.copysign(become(below), x), np.rint(x)))
+
+    return kernel
+
+
+def tf32(x: Array) -> Array:
+    bits = (unsigned(x) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)
+    return nans_kept(x, np.where(np.isinf(x), x, np.rint(bits.view(x.dtype))))
 
 
 def ceil_flushed(x: Array) -> Array:
@@ -176,6 +198,10 @@ PLANTED: list[tuple[Kernel, str, str, list[str]]] = [
         (ggml_vulkan, "float32", AWAY, COPYSIGN, "zero's sign lost by -0.0 alone"),
         (math_round, "float64", EVEN, "half toward +infinity"),
         (lambda x: right(x, AWAY), "float32", EVEN, "half away from zero"),
+        (ties(lambda n: n), "float32", EVEN, "half toward -infinity"),
+        (ties(lambda n: np.where(n < 0, n + 1, n)), "float16", EVEN, "half toward zero"),
+        (ties(lambda n: np.where(n % 2 == 0, n + 1, n)), "float64", AWAY, "half to odd"),
+        (tf32, "float32", EVEN, "through TF32"),
         (np.rint, "float8_e4m3fn", AWAY, "half to even"),
         (lambda x: x.copy(), "float16", EVEN, "no rounding"),
         (careful(np.trunc), "float16", EVEN, "truncation"),

@@ -7,24 +7,44 @@ nothing is found here that is wrong with a pattern, and everything that is not.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import CannotVerify
 
-from ..explain import Differs
+from ..explain import Differs, Explanation
 from ..reference import Bits
-from ..report import CallFault, Example
+from ..report import CallFault, Example, Verdict
 from ..runtimes.forms import Arrays, Form, Values
 from ..runtimes.runtime import TimedOut, patterns
 from .positions import Wrong, cause_of_lengths, cause_of_starts
-from .sample_arrays import FEW_LENGTHS, LENGTH, LENGTHS, STARTS, Pool, Trial, Trials
+from .repeatability import Kernel, Tried
+from .sample_arrays import (
+    FEW_LENGTHS,
+    LENGTH,
+    LENGTHS,
+    POOL,
+    STARTS,
+    Elements,
+    Pool,
+    Trial,
+    Trials,
+)
 
-#: Calls with the same array.
-REPEATS = 3
+#: Calls with the same array, unless more are asked for, and threads that call at once.
+REPEATS, THREADS = 3, 4
+#: Elements of the largest array of blocks, and of one that is also drawn from all operands.
+MOST = 1 << 17
+#: Lengths that are tried if they are asked for: those that float32 cannot count, and those whose
+#: bytes 31 and 32 bits cannot count.
+LARGE_ELEMENTS, LARGE_BYTES = (1 << 24) + 19, ((1 << 31) + 76, (1 << 32) + 76)
+#: An example of a wrong result: of an operand, the result and the known one.
+MakeExample = Callable[[int, int, int], Example]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +53,55 @@ class Findings:
 
     faults: tuple[CallFault, ...] = ()
     refused: tuple[str, ...] = ()
+    #: Whether the same call gives other results each time.
+    unsteady: bool = False
+
+    def added_to(self, verdict: Verdict) -> Verdict:
+        """The verdict with these findings; unsteady results cannot be judged by operands."""
+        if self.unsteady:
+            nothing = Explanation((), ())
+            verdict = replace(verdict, wrong=0, classes=(), explanation=nothing, unsteady=True)
+        return replace(
+            verdict,
+            calls=(*verdict.calls, *self.faults),
+            refused=(*verdict.refused, *self.refused),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much is tried: calls with the same array, and arrays of many gigabytes."""
+
+    repeat: int = REPEATS
+    large: bool = False
+    #: Whether several threads may call at the same time.
+    concurrent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A runtime's function of arrays, what it computes, and how its results are compared."""
+
+    arrays: Arrays
+    elements: Elements
+    differs: Differs
+    example: MakeExample
+
+    def findings(self, kernel: Kernel, tried: Tried, effort: Effort) -> Findings:
+        """What results depend on beside their operands, of those that were tried."""
+        again = kernel(tried.bits)
+        places = np.flatnonzero(self.differs(again, tried.first_got))
+        if places.size:
+            cause = f"differs from call to call: {places.size:,} of {tried.bits.size:,} results"
+            rows = (int(p[places[0]]) for p in (tried.bits, again, tried.first_got))
+            return Findings((CallFault(cause, self.example(*rows)),), unsteady=True)
+        pool = Pool.of(tried.bits, tried.got, self.elements)
+        found = ArrayForms(self, pool, effort).findings()
+        moved = tried.moved
+        if moved and not found.faults:
+            example = self.example(moved.x, moved.got, moved.elsewhere)
+            return replace(found, faults=(CallFault(moved.cause, example),))
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +128,31 @@ class Outcomes:
     failed: dict[Any, Outcome] = field(default_factory=dict)
     first: Example | None = None
 
+    def join(self, others: Outcomes) -> None:
+        """Add those of other calls with the same names."""
+        for name, wrong in others.wrong.items():
+            own = self.wrong.get(name, wrong)
+            what = own.what if own.what == wrong.what else "wrong"
+            self.wrong[name] = Wrong(np.union1d(own.places, wrong.places), what)
+        self.failed = {**others.failed, **self.failed}
+        self.first = self.first or others.first
+
 
 class ArrayForms:
     """Calls a runtime with arrays of every form that it can be given."""
 
-    def __init__(self, arrays: Arrays, pool: Pool, dtype: str, differs: Differs) -> None:
-        self._arrays = arrays
-        self._trials = Trials(pool, dtype)
+    def __init__(self, subject: Subject, pool: Pool, effort: Effort) -> None:
+        self._arrays = subject.arrays
+        self._of = subject.elements
+        self._differs = subject.differs
+        self._make_example = subject.example
+        self._effort = effort
+        self._trials = Trials(pool, subject.elements)
         self._pool = pool
-        self._dtype = dtype
-        self._differs = differs
-        self._tried_lengths = FEW_LENGTHS if arrays.slow else LENGTHS
+        lengths = FEW_LENGTHS if self._arrays.slow else LENGTHS
+        self._tried_lengths = [
+            n for n in lengths if self._of.unit == 1 or n * self._of.unit <= MOST
+        ]
         self._faults: dict[str, CallFault] = {}
         self._refused: list[str] = []
         #: Whether arrays of several dimensions are right.
@@ -80,37 +163,84 @@ class ArrayForms:
     def findings(self) -> Findings:
         """Try every form; raises :class:`TimedOut`."""
         forms = self._arrays.forms
+        was_right = not self._arrays.slow and self._is_right(self._trials.line(LENGTH))
         steps = (
             # A whole block was repeated before.
-            (self._repeated, not self._arrays.slow),
+            (self._repeated, not self._arrays.slow or self._effort.repeat > REPEATS),
             (self._lengths, Form.LENGTH in forms),
             (self._starts, Form.MEMORY in forms),
             (self._shapes, Form.RANK in forms),
             (self._strides, Form.MEMORY in forms),
             (self._empty, Form.EMPTY in forms),
             (self._into, Form.MEMORY in forms),
+            (self._threaded, self._effort.concurrent and not self._arrays.slow),
+            (self._large, self._effort.large and Form.LENGTH in forms),
         )
         for step, possible in steps:
             if possible and self._unsteady is None:
                 step()
+        if was_right and self._unsteady is None:
+            # Calls may have changed what others give.
+            trial = self._trials.line(LENGTH)
+            outcome = self._called(trial)
+            if outcome.got is not None and self._wrong(trial, outcome) is not None:
+                cause = "differs from call to call: right at first, wrong after further calls"
+                self._unsteady = CallFault(cause, self._example(trial, outcome))
         if self._unsteady is not None:
             # Results that change by themselves look as if anything had changed them.
-            return Findings((self._unsteady,))
+            return Findings((self._unsteady,), unsteady=True)
         return Findings(tuple(self._faults.values()), tuple(self._refused))
 
     def _repeated(self) -> None:
         """Call with one array again and again; what was returned must stay as it is."""
         trial = self._trials.line(LENGTH)
-        given = trial.bits.copy()
-        for _ in range(REPEATS):
+        given, wrong = trial.bits.copy(), list[Outcome]()
+        for _ in range(self._effort.repeat):
             trial.bits[:] = given  # a call may have changed it
-            self._wrong(trial, self._called(trial))
+            outcome = self._called(trial)
+            if self._has_wrong(trial, outcome):
+                wrong.append(outcome)
+        if 0 < len(wrong) < self._effort.repeat:
+            cause = f"differs from call to call: {len(wrong):,} of {self._effort.repeat:,} calls"
+            self._unsteady = CallFault(cause, self._example(trial, wrong[0]))
         if Form.MEMORY in self._arrays.forms:
             result = self._attempt(self._arrays.call, trial.array)
             before = result.tobytes() if isinstance(result, np.ndarray) else None
             self._attempt(self._arrays.call, self._trials.line(LENGTH).array)
             if isinstance(result, np.ndarray) and result.tobytes() != before:
                 self._add("the next call changes its result")
+
+    def _threaded(self) -> None:
+        """Call from several threads at once."""
+        trials = [self._trials.line(LENGTH) for _ in range(THREADS * self._effort.repeat)]
+        with ThreadPoolExecutor(THREADS) as threads:
+            outcomes = list(threads.map(self._called, trials))
+        both = list(zip(trials, outcomes, strict=True))
+        wrong = [each for each in both if self._has_wrong(*each)]
+        if wrong and all(self._is_right(trial) for trial, _ in wrong):
+            cause = f"wrong in {len(wrong):,} of {len(both):,} calls by {THREADS} threads at once"
+            self._add(cause, self._example(*wrong[0]))
+
+    def _large(self) -> None:
+        """Arrays of so many elements and bytes that an index may be too short for them."""
+        size = BY_NAME[self._of.source].itemsize
+        for count in (LARGE_ELEMENTS, *(each // size for each in LARGE_BYTES)):
+            length = -(-count // self._of.unit) * self._of.unit
+            array = np.resize(self._pool.bits[: POOL * self._of.unit], length)
+            result = self._attempt(self._arrays.call, array.view(BY_NAME[self._of.source].numpy))
+            if isinstance(result, CannotVerify):
+                self._refused.append(f"{length:,} elements: {result.reason}")
+                continue
+            got = patterns(result, array.shape, self._of.target, "it")
+            for start in range(0, length, POOL * self._of.unit):
+                part = got[start : start + POOL * self._of.unit]
+                wrong = np.flatnonzero(self._differs(part, self._pool.results[: part.size]))
+                if wrong.size:
+                    rows = (each[wrong[0]] for each in (array, part, self._pool.results))
+                    cause = f"an array of {length:,} elements is wrong from element "
+                    example = self._make_example(*map(int, rows))
+                    self._add(f"{cause}{start + wrong[0]:,} on", example)
+                    break
 
     def _attempt(self, function: Callable[..., object], *arrays: Values) -> object:
         """What a call returns, or its error; raises :class:`TimedOut`."""
@@ -135,17 +265,30 @@ class ArrayForms:
 
     def _lengths(self) -> None:
         """Arrays of one dimension, with memory that begins where vectors do."""
-        tried = self._tried_lengths
-        found = self._outcomes((length, self._trials.line(length)) for length in tried)
+        tried, unit = self._tried_lengths, self._of.unit
+        found = self._outcomes((n, self._trials.line(n)) for n in tried)
+        some = [n for n in tried if n <= MOST and unit == 1][-2 if self._arrays.slow else 0 :]
+        drawn = self._outcomes((n, self._trials.line(n, drawn=True)) for n in some)
+        found.join(drawn)
         if found.failed:
             length, outcome = next(iter(found.failed.items()))
-            elements = "element" if length == 1 else "elements"
+            nouns = self._of.noun if length == 1 else f"{self._of.noun}s"
             others = len(found.failed) - 1
             more = f" and {others} other lengths" if others else ""
-            self._add(f"arrays of {length:,} {elements}{more}: {outcome.why}")
+            self._add(f"arrays of {length:,} {nouns}{more}: {outcome.why}")
         if found.wrong:
+            right = [n for n in tried if n not in found.failed and n not in found.wrong]
+            if self._unsteady is None and not all(
+                self._is_right(self._trials.line(n)) for n in (*right[:2], *right[-1:])
+            ):
+                cause = "differs from call to call: lengths that were right are wrong later"
+                self._unsteady = CallFault(cause, found.first)
+            by_unit = {
+                n: Wrong(np.unique(wrong.places // unit), wrong.what)
+                for n, wrong in sorted(found.wrong.items())
+            }
             returned = [n for n in tried if n not in found.failed]
-            self._add(cause_of_lengths(found.wrong, returned), found.first)
+            self._add(cause_of_lengths(by_unit, returned, self._of.noun), found.first)
 
     def _empty(self) -> None:
         trials = self._trials.empty(ranks=self._has_ranks)
@@ -179,9 +322,15 @@ class ArrayForms:
 
     def _tried(self, trials: Iterable[Trial], called: str) -> bool:
         """Whether views or shapes are right: an error that is raised for these is a refusal."""
-        if not self._is_right(self._trials.line(LENGTH)):
-            return False  # so are these, and not for this reason
-        found = self._outcomes((trial.name, trial) for trial in trials)
+        # What is wrong in one dimension too is not wrong for this reason.
+        sizes: dict[int, bool] = {}
+        some = []
+        for trial in trials:
+            size = trial.array.size // self._of.unit
+            if size not in sizes:
+                sizes[size] = self._is_right(self._trials.line(size))
+            some += [(trial.name, trial)] * sizes[size]
+        found = self._outcomes(some)
         refused = {name: outcome for name, outcome in found.failed.items() if outcome.raised}
         returned = {name: f": {o.why}" for name, o in found.failed.items() if not o.raised}
         if wrong := [*found.wrong, *returned]:
@@ -190,7 +339,7 @@ class ArrayForms:
         if refused:
             why = [*refused.values()][-1].why
             self._refused.append(f"{called}, {', '.join(refused)}: {why}")
-        return not (wrong or refused)
+        return all(sizes.values()) and not (wrong or refused)
 
     def _into(self) -> None:
         """Round into an array of the caller's, and into the operand."""
@@ -217,7 +366,7 @@ class ArrayForms:
         if isinstance(result, CannotVerify):
             return Outcome(raised=result.reason)
         try:
-            got = patterns(result, trial.places.shape, self._dtype, "it").copy()
+            got = patterns(result, trial.places.shape, self._of.target, "it").copy()
         except CannotVerify as error:
             return Outcome(returned=error.reason)
         finally:
@@ -232,20 +381,22 @@ class ArrayForms:
             self._add("changes its operand")
         trial.room[:] = before
 
+    def _has_wrong(self, trial: Trial, outcome: Outcome) -> bool:
+        known = self._pool.results[trial.places]
+        return outcome.got is not None and bool(self._differs(outcome.got, known).any())
+
     def _wrong(self, trial: Trial, outcome: Outcome) -> Wrong | None:
         """The results that are not the known ones, if the same call gives them again."""
-        if outcome.got is None:
+        if outcome.got is None or not self._has_wrong(trial, outcome):
             return None
         got, x = outcome.got, self._pool.bits[trial.places]
-        wrong = self._differs(got, self._pool.results[trial.places])
-        if not wrong.any():
-            return None
         again = self._called(trial)
         if again.got is None or self._differs(again.got, got).any():
             self._unsteady = CallFault("differs from call to call", self._example(trial, outcome))
             return None
+        wrong = self._differs(got, self._pool.results[trial.places])
         what = "wrong" if got[wrong].any() else "zero"
-        if np.array_equal(got[wrong], x[wrong]):
+        if self._of.source == self._of.target and np.array_equal(got[wrong], x[wrong]):
             what = "not rounded"
         return Wrong(np.flatnonzero(wrong), what)
 
@@ -260,7 +411,7 @@ class ArrayForms:
         given, known = self._pool.bits[trial.places], self._pool.results[trial.places]
         places = np.flatnonzero(self._differs(outcome.got, known))
         x, got, want = (int(bits.reshape(-1)[places[0]]) for bits in (given, outcome.got, known))
-        return Example(self._dtype, x, got, want)
+        return self._make_example(x, got, want)
 
     def _add(self, cause: str, example: Example | None = None) -> None:
         self._faults.setdefault(cause, CallFault(cause, example))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .sample_arrays import Places
+from ..explain import Places
 
 #: Elements of vectors and blocks.
 WIDTHS = (2, 4, 8, 16, 32, 64, 128)
@@ -25,93 +25,101 @@ class Wrong:
 ByLength = Mapping[int, Wrong]
 
 
-def cause_of_lengths(found: ByLength, tried: Sequence[int]) -> str:
+def cause_of_lengths(found: ByLength, tried: Sequence[int], noun: str) -> str:
     """What the lengths with wrong results have in common, among those that were tried."""
     whats = {wrong.what for wrong in found.values()}
     what = whats.pop() if len(whats) == 1 else "wrong"
-    told = _tail(found, tried, what) or _end(found, what) or _rest(found, what)
-    told = told or _lane(found, what)
-    if told:
-        return told
-    lengths = _lengths(set(found), tried)
+    nouns = f"{noun}s"
     if all(wrong.places.size == n for n, wrong in found.items()):
-        return f"{lengths} are {what}"
+        return f"{_lengths(set(found), tried, noun)} are {what}"
+    for rule in (_end, _rest, _lane, _tail):
+        if told := rule(found, tried, what, noun):
+            return told
     n, wrong = next(iter(found.items()))
-    count = (
-        f"{wrong.places.size:,} of {n:,} elements, the first of them element {wrong.places[0]:,}"
-    )
-    return f"{lengths} are wrong in part: {count}, are {what}"
+    count = f"{wrong.places.size:,} of {n:,} {nouns}, the first of them {noun} {wrong.places[0]:,}"
+    return f"{_lengths(set(found), tried, noun)} are wrong in part: {count}, are {what}"
 
 
-def _tail(found: ByLength, tried: Sequence[int], what: str) -> str:
+def _tail(found: ByLength, tried: Sequence[int], what: str, noun: str) -> str:
     """A rest that is not a whole vector."""
     for width in WIDTHS:
-        longer = {n for n in tried if n > width and n % width}
-        behind = all(wrong.places[0] >= n - n % width for n, wrong in found.items())
-        if longer and longer <= set(found) and behind and all(n % width for n in found):
-            n = min(longer, key=lambda n: (n % width < 3, n))
-            ends = _ends("last", n % width, n, what)
-            return f"{ends}, like those after the last multiple of {width} at every length"
+        tails = {n: n % width for n in tried if n % width and n > width}
+        own = {n: wrong for n, wrong in found.items() if n in tails}
+        if own and all(n % width and w.places[0] >= n - n % width for n, w in found.items()):
+            # Such as 3 of 11, which is easily pictured.
+            n = min(own, key=lambda n: (own[n].places.size != min(3, width - 1), n))
+            count = own[n].places.size
+            whole = own.keys() == tails.keys() and all(
+                w.places.size == tails[n] for n, w in own.items()
+            )
+            where = f"after the last multiple of {width}"
+            if whole:
+                return f"the {noun}s {where} are {what}: {_ends('last', tails[n], n, noun)}"
+            first = f"such as {noun} {own[n].places[0]:,} of {n:,}"
+            more = f" and {count - 1:,} more" if count > 1 else ""
+            return f"some of the {noun}s {where} are {what}, {first}{more}"
     return ""
 
 
-def _end(found: ByLength, what: str) -> str:
+def _end(found: ByLength, tried: Sequence[int], what: str, noun: str) -> str:
     """As many elements at one end of every array."""
     sizes = {wrong.places.size for wrong in found.values()}
     n = max(min(found), sorted(found)[-1] if len(found) == 1 else sorted(found)[1])
     if len(sizes) == 1 and len(found) > 1 and max(sizes) < n:
         (size,) = sizes
+        verb = "is" if size == 1 else "are"
         if all(wrong.places[0] == 0 and wrong.places[-1] == size - 1 for wrong in found.values()):
-            return _ends("first", size, n, what)
+            return f"{_ends('first', size, n, noun)} {verb} {what}"
         if all(wrong.places[0] == n - size for n, wrong in found.items()):
-            return _ends("last", size, n, what)
+            return f"{_ends('last', size, n, noun)} {verb} {what}"
     return ""
 
 
-def _rest(found: ByLength, what: str) -> str:
+def _rest(found: ByLength, tried: Sequence[int], what: str, noun: str) -> str:
     """All elements behind the first few."""
     first = {int(wrong.places[0]) for wrong in found.values()}
     if len(first) == 1 and 0 not in first:
         (start,) = first
         if all(wrong.places.size == n - start for n, wrong in found.items()):
-            return f"the elements after the first {start:,} are {what}"
+            return f"the {noun}s after the first {start:,} are {what}"
     return ""
 
 
-def _lane(found: ByLength, what: str) -> str:
+def _lane(found: ByLength, tried: Sequence[int], what: str, noun: str) -> str:
     """One element of each vector."""
     for width in WIDTHS:
         lane = int(next(iter(found.values())).places[0]) % width
         lanes = {n: np.arange(lane, n, width) for n in found}
         same = all(np.array_equal(wrong.places, lanes[n]) for n, wrong in found.items())
         if same and max(map(len, lanes.values())) > 1:
-            return f"element {lane} of each {width} is {what}"
+            return f"{noun} {lane} of each {width} is {what}"
     return ""
 
 
-def _ends(which: str, count: int, length: int, what: str) -> str:
-    """Such as "the last 3 of 19 elements are not rounded"."""
-    if count == 1:
-        return f"the {which} of {length:,} elements is {what}"
-    return f"the {which} {count:,} of {length:,} elements are {what}"
+def _ends(which: str, count: int, length: int, noun: str) -> str:
+    """Such as "the last 3 of 19 elements"."""
+    return f"the {which}{f' {count:,}' if count > 1 else ''} of {length:,} {noun}s"
 
 
-def _lengths(found: set[int], tried: Sequence[int]) -> str:
+def _lengths(found: set[int], tried: Sequence[int], noun: str) -> str:
     """The lengths as a rule, if there is one."""
+    nouns = f"{noun}s"
     if found == set(tried):
         return "arrays of every length"
     if found == {1}:
-        return "arrays of one element"
+        return f"arrays of one {noun}"
     for limit in tried:
         if found == {n for n in tried if n < limit}:
-            return f"arrays of fewer than {limit:,} elements"
+            return f"arrays of fewer than {limit:,} {nouns}"
         if found == {n for n in tried if n >= limit}:
-            return f"arrays of {limit:,} elements and more"
+            return f"arrays of {limit:,} {nouns} and more"
     if found == {n for n in tried if n % 2}:
-        return "arrays of an odd number of elements"
-    for width in WIDTHS:
+        return f"arrays of an odd number of {nouns}"
+    for width in (*WIDTHS, 256, 512, 1024):
         if found == {n for n in tried if n % width}:
-            return f"arrays whose length is not a multiple of {width}"
+            return f"arrays whose length is not a multiple of {width:,}"
+        if len(found) > 1 and found == {n for n in tried if n % width == 0}:
+            return f"arrays whose length is a multiple of {width:,}"
     some = sorted(found)
     more = f" and {len(some) - 3} other lengths" if len(some) > 3 else ""
     return f"arrays of {', '.join(f'{n:,}' for n in some[:3])}{more}"

@@ -35,6 +35,32 @@ class Moved:
     got: int
     elsewhere: int
 
+    @property
+    def cause(self) -> str:
+        """The fault in words."""
+        place = f"element {self.place:,} of {self.length:,}"
+        return f"depends on the position: {place} differs elsewhere"
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """The results for patterns: of the first call, and as they are wherever the patterns are.
+
+    ``moved`` is the first that was of its place alone.
+    """
+
+    bits: Bits
+    first_got: Bits
+    got: Bits
+    moved: Moved | None
+
+    @classmethod
+    def of(cls, kernel: Kernel, bits: Bits, want: Bits, differs: Differs) -> Tried:
+        """Call a kernel, and again where its results are wrong."""
+        first_got = kernel(bits)
+        got, moved = confirmed(kernel, bits, first_got, want, differs)
+        return cls(bits, first_got, got, moved)
+
 
 def confirmed(
     kernel: Kernel, bits: Bits, got: Bits, want: Bits, differs: Differs

@@ -20,12 +20,12 @@ from ..deviations import Combination, combinations, kernel_of, nan_combinations
 from ..explain import Explanation, Rule, Search
 from ..patterns import blocks, samples
 from ..reference import BLOCK, FLOATS, WIDTHS, Bits, differs, is_nan, rounded
-from ..report import CallFault, Example, IndexOf, Pair, Verdict, effects
+from ..report import Example, IndexOf, Pair, Verdict, effects
 from ..runtimes.runtime import Adapter, RoundBits
-from .array_forms import ArrayForms, Findings
+from .array_forms import Effort, Subject
 from .nans import NanBits, nan_bits
-from .repeatability import Moved, confirmed
-from .sample_arrays import Pool
+from .repeatability import Tried
+from .sample_arrays import Elements
 from .tally import Block, Tally
 
 #: The required result for a NaN: the same bits; or the quiet NaN of IEEE 754 if it is signalling;
@@ -112,16 +112,10 @@ def tensor_verdict(bits: Bits, got: Bits, pair: Pair, nans: Nans | None, index: 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The results for a block: ``got`` as they are wherever the patterns are in an array.
+    """The results for a block, which were tried, and compared with the right ones."""
 
-    ``first_got`` are those of the first call. ``moved`` is the first that was of its place alone.
-    """
-
-    bits: Bits
-    first_got: Bits
-    got: Bits
+    tried: Tried
     compared: Compared
-    moved: Moved | None
 
 
 class Judges:
@@ -130,9 +124,12 @@ class Judges:
     ``done`` is called with the bytes of each block.
     """
 
-    def __init__(self, runtime: Adapter, nans: Nans | None, done: Callable[[int], None]) -> None:
+    def __init__(
+        self, runtime: Adapter, nans: Nans | None, effort: Effort, done: Callable[[int], None]
+    ) -> None:
         self._runtime = runtime
         self._nans = nans
+        self._effort = effort
         self._done = done
         self._count = usable_cores()
         self._pool = ThreadPoolExecutor(self._count, "judge")
@@ -153,18 +150,22 @@ class Judges:
         patterns = blocks(dtype, every=every)
         first = samples(dtype) if every and WIDTHS[dtype] == 32 else next(patterns)
         head = judged(first)
-        moved, total = head.moved, Sum((dtype, rounding), self._nans, search)
+        tried, total = head.tried, Sum((dtype, rounding), self._nans, search)
         # With every pattern the hardest come first, uncounted: they select the rules for the rest.
         if not (every and WIDTHS[dtype] == 32):
             total.add(head.compared)
             self._done(first.nbytes)
         for found in self._in_order(judged, patterns):
             total.add(found.compared)
-            moved = moved or found.moved
-        forms = self._array_forms(unlocked, dtype, rounding, head)
-        if moved and not forms.faults:
-            forms = replace(forms, faults=(_of_place(moved, dtype),))
-        return replace(total.verdict(), calls=forms.faults, refused=forms.refused)
+            tried = replace(tried, moved=tried.moved or found.tried.moved)
+        subject = Subject(
+            unlocked.arrays,
+            Elements(dtype, dtype),
+            partial(differs, dtype=dtype),
+            lambda x, got, want: Example(dtype, x, got, want),
+        )
+        calls = subject.findings(unlocked, tried, self._effort)
+        return calls.added_to(total.verdict())
 
     def _locked(self, kernel: RoundBits) -> Callable[[Bits], Bits]:
         """The kernel, for one thread at a time if need be; its results stay as they are."""
@@ -174,17 +175,6 @@ class Judges:
                 return kernel(bits).copy()
 
         return locked
-
-    def _array_forms(self, kernel: RoundBits, dtype: str, rounding: str, head: Judged) -> Findings:
-        """What results depend on beside the pattern, of patterns whose results are known."""
-        again = kernel(head.bits)
-        places = np.flatnonzero(differs(again, head.first_got, dtype))
-        if places.size:
-            told = f"differs from call to call: {places.size:,} of {head.bits.size:,} results"
-            x, got, want = (int(p[places[0]]) for p in (head.bits, again, head.first_got))
-            return Findings((CallFault(told, Example(dtype, x, got, want)),))
-        pool = Pool.of(head.bits, head.got, dtype)
-        return ArrayForms(kernel.arrays, pool, dtype, partial(differs, dtype=dtype)).findings()
 
     def _in_order(
         self, judged: Callable[[Bits], Judged], patterns: Iterable[Bits]
@@ -213,11 +203,11 @@ class Judges:
         bits: Bits,
     ) -> Judged:
         """Judge a block; the first of a search has the hardest patterns of the dtype."""
-        first_got, want = kernel(bits), rounded(bits, dtype, rounding)
-        got, moved = confirmed(kernel, bits, first_got, want, partial(differs, dtype=dtype))
-        search.add(bits.__getitem__, explainable(got, want, dtype, self._nans), is_nan(dtype, bits))
-        compared = Compared.of(bits, got, want, dtype, self._nans)
-        return Judged(bits, first_got, got, compared, moved)
+        want = rounded(bits, dtype, rounding)
+        tried = Tried.of(kernel, bits, want, partial(differs, dtype=dtype))
+        told = explainable(tried.got, want, dtype, self._nans)
+        search.add(bits.__getitem__, told, is_nan(dtype, bits))
+        return Judged(tried, Compared.of(bits, tried.got, want, dtype, self._nans))
 
 
 def usable_cores() -> int:
@@ -225,14 +215,6 @@ def usable_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def _of_place(moved: Moved, dtype: str) -> CallFault:
-    """The fault of a result that another place or array does not give."""
-    cause = (
-        f"depends on the position: element {moved.place:,} of {moved.length:,} differs elsewhere"
-    )
-    return CallFault(cause, Example(dtype, moved.x, moved.got, moved.elsewhere))
 
 
 def forgiven(got: Bits, want: Bits, dtype: str, nans: Nans | None) -> Bits:

@@ -21,12 +21,13 @@ from ..report import Lacking, Pair, Report, Verdict
 from ..runtimes import TIMEOUT, NotTaken, Runtime, open_runtime
 from ..runtimes.function import Function
 from ..runtimes.runtime import Adapter, TimedOut
+from .array_forms import REPEATS, Effort
 from .conversions import ConversionOperator, conversion_verdict, conversions
 from .rounding import NANS, Judges, Nans
 
 #: What may be verified.
-Operator = Literal["round", "cast", "quantize_linear", "block_quantize", "block_dequantize"]
-OPERATORS: tuple[Operator, ...] = get_args(Operator)
+Operator = Literal["round"] | ConversionOperator
+OPERATORS: tuple[Operator, ...] = ("round", *get_args(ConversionOperator))
 Progress = bool | ProgressCallback
 #: A dtype and direction, how much of the progress it is, and the function that judges it.
 Trial = tuple[Pair, int, Callable[[], Verdict]]
@@ -41,6 +42,8 @@ def verify(
     scale: str | None = None,
     every: bool = False,
     nans: Nans | None = None,
+    repeat: int = REPEATS,
+    large: bool = False,
     progress: Progress = False,
     timeout: float = TIMEOUT,
 ) -> Report:
@@ -54,11 +57,15 @@ def verify(
     ``nans`` is the required result for a NaN: the same ``bits``, a ``quiet`` NaN, which IEEE 754
     requires, or ``any`` NaN. By default any NaN is right, and the report lists changed bits.
 
-    The ``operator`` ``cast`` or ``quantize_linear`` verifies these conversions instead, at every
-    tie and every number of the target. With ``block_quantize`` or ``block_dequantize``, ``dtypes``
+    The ``operator`` ``cast``, ``quantize_linear`` or ``dequantize_linear`` verifies these
+    conversions instead, at every tie and every number of the target; two ``dtypes`` are those of
+    operands and results. With ``block_quantize`` or ``block_dequantize``, ``dtypes``
     are block formats, such as ``mxfp4_e2m1``, and types of operands; ``scale`` is the rule of
     scales: ``floor``, which is the specification's, ``ceil``, ``rceil`` or ``even``. ``nans`` and
     ``every`` have no effect on conversions.
+
+    ``repeat`` is how often the same array is given again, for faults of few calls. ``large`` also
+    tries arrays of 2^24 + 19 elements and of 2 and 4 GiB, which take three times as much memory.
 
     ``timeout`` limits each block of a program or function, and each call of a service, in seconds.
     ``progress`` is True for a bar on stderr, or a function of the bytes done and in total.
@@ -73,11 +80,14 @@ def verify(
     _check("nans", [nans] if nans else [], NANS)
     names = [str(rounding) for rounding in roundings]
     opened = open_runtime(runtime, timeout)
+    if repeat < 1:
+        raise InvalidArgument(f"repeat is at least 1, got {repeat}")
+    effort = Effort(repeat, large, opened.concurrent)
     if operator == "round":
         if not isinstance(opened, Adapter):
             raise CannotVerify(f"{opened.name} has no round here")
-        return _verify_rounding(opened, dtypes, names, every, nans, progress)
-    return _verify_conversions(opened, operator, dtypes, names, scale, progress)
+        return _verify_rounding(opened, dtypes, names, every, nans, effort, progress)
+    return _verify_conversions(opened, operator, dtypes, names, scale, effort, progress)
 
 
 def _verify_rounding(
@@ -86,6 +96,7 @@ def _verify_rounding(
     roundings: Sequence[str],
     every: bool,
     nans: Nans | None,
+    effort: Effort,
     progress: Progress,
 ) -> Report:
     sizes = {
@@ -96,7 +107,7 @@ def _verify_rounding(
     with (
         contextlib.closing(runtime),
         counted(progress, sum(sizes.values()), "verifying") as done,
-        Judges(runtime, nans, done) as judges,
+        Judges(runtime, nans, effort, done) as judges,
     ):
         trials = ((pair, sizes[pair], partial(judges.verdict, *pair, every)) for pair in sizes)
         report = _report(runtime.name, "round", trials, done)
@@ -119,13 +130,18 @@ def _verify_conversions(
     dtypes: Sequence[str],
     roundings: Sequence[str],
     scale: str | None,
+    effort: Effort,
     progress: Progress,
 ) -> Report:
     with contextlib.closing(runtime):
         asked = conversions(operator, dtypes, roundings, scale)
         with counted(progress, len(asked), "verifying") as done:
             trials = (
-                ((how.name, how.rounding), 1, partial(conversion_verdict, runtime, how, done))
+                (
+                    (how.name, how.rounding),
+                    1,
+                    partial(conversion_verdict, runtime, how, effort, done),
+                )
                 for how in asked
             )
             report = _report(runtime.converts_by, operator, trials, done)

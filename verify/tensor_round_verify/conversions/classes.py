@@ -125,6 +125,7 @@ def _with_specials(codes: Codes, bits: Bits, source: str) -> Codes:
     fmt = FLOATS[source]
     codes[bits == 0] = ConversionClass.POSITIVE_ZERO
     codes[bits == fmt.sign_bit] = ConversionClass.NEGATIVE_ZERO
-    codes[(bits & bits.dtype.type(fmt.sign_bit - 1)) == infinity(fmt)] = ConversionClass.INFINITY
+    magnitude = bits & bits.dtype.type(fmt.sign_bit - 1)
+    codes[(magnitude == infinity(fmt)) & fmt.has_infinity] = ConversionClass.INFINITY
     codes[is_nan(source, bits)] = ConversionClass.NAN
     return codes

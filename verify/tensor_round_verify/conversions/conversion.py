@@ -11,12 +11,59 @@ import numpy.typing as npt
 
 from tensor_round.contract.dtypes import BY_NAME
 
-from ..faulty_kernels import exact, half_up
-from ..reference import FLOATS, INTEGER_WIDTHS, Bits, bits_type, rounded
+from ..faulty_kernels import (
+    TIES,
+    as_tf32,
+    exact,
+    floor_of_half_added,
+    formula,
+    trunc_of_half_added,
+    trunc_of_sum,
+)
+from ..reference import (
+    FLOATS,
+    INTEGER_WIDTHS,
+    Bits,
+    Decision,
+    Flags,
+    bits_type,
+    is_nan,
+    rounded,
+)
 from .patterns import Operands, Trial
-from .reference import Integers, cast, dequantized, divided, infinity, integers_of, saturated
+from .reference import (
+    Integers,
+    as_bits,
+    cast,
+    dequantized,
+    divided,
+    ends,
+    infinity,
+    integers_of,
+    saturated,
+)
 
 Array = npt.NDArray[Any]
+
+
+def _ties(decide: Decision) -> Decision:
+    """A decision of ties alone; all others go to the nearest."""
+
+    def nearest(integer: Bits, rest: Bits, half: Bits, negative: Flags) -> Flags:
+        up: Flags = (rest > half) | ((rest == half) & decide(integer, rest, half, negative))
+        return up
+
+    return nearest
+
+
+#: Decisions that IEEE 754 does not have. ``truncated`` makes numbers beyond the largest infinite.
+DECISIONS: dict[str, Decision] = {
+    "half toward +infinity": _ties(lambda _, __, ___, negative: ~negative),
+    "half toward -infinity": _ties(lambda _, __, ___, negative: negative),
+    "half toward zero": _ties(lambda _, __, ___, negative: np.zeros_like(negative)),
+    "half to odd": _ties(lambda integer, *_: integer & integer.dtype.type(1) == 0),
+    "truncated": lambda _, __, ___, negative: np.zeros_like(negative),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +74,17 @@ class Cast:
     target: str
     rounding: str
     saturate: bool
+    #: A type that operands pass through; TF32, or the high word of a float64.
     via: str = ""
     half_for_odd: bool = False
+    carry_ored: bool = False
     infinities_saturate: bool | None = None
     flushed: str = ""
     zero_signed: bool = True
+    #: What becomes of NaNs: their bits "cut", or "carried" as those of numbers.
+    nans: str = ""
+    #: As which type of ml_dtypes the patterns of E4M3FN are read or written.
+    e4m3: str = ""
 
     @property
     def name(self) -> str:
@@ -42,26 +95,84 @@ class Cast:
         """The results for these operands."""
         bits = operands.bits
         own, fmt = FLOATS[self.source], FLOATS[self.target]
-        given, source = bits, self.via or self.source
-        if self.via:
-            given = cast(bits, self.source, source, "ties_to_even", saturate=False)
+        given, source = self._given(bits)
         if self.flushed == "operands":
             given = _flush(given, FLOATS[source].sign_bit, FLOATS[source].fraction_bits)
         if self.half_for_odd:
             given = given + ((given & np.uint32(0x10000)) >> np.uint32(1))
             found = (given >> np.uint32(16)).astype(np.uint16)
         else:
-            found = cast(given, source, self.target, self.rounding, saturate=self.saturate)
+            found = self._cast(given, source)
         if self.infinities_saturate is not None:
             saturate = self.infinities_saturate
-            other = cast(bits, self.source, self.target, self.rounding, saturate=saturate)
+            other = cast(bits, self.source, self.target, "ties_to_even", saturate=saturate)
             magnitude = bits & bits.dtype.type(own.sign_bit - 1)
             found = np.where(magnitude == infinity(own), other, found)
         if self.flushed == "results":
             found = _flush(found, fmt.sign_bit, fmt.fraction_bits)
+        if self.flushed == "before":
+            toward = cast(bits, self.source, self.target, "toward_zero", saturate=True)
+            small = (toward & toward.dtype.type(fmt.sign_bit - 1)) < 1 << fmt.fraction_bits
+            found = np.where(small, toward & toward.dtype.type(fmt.sign_bit), found)
         if not self.zero_signed:
             found = np.where(found == fmt.sign_bit, found.dtype.type(0), found)
+        if self.nans:
+            found = np.where(is_nan(self.source, bits), self._nans(bits), found)
         return found
+
+    def _given(self, bits: Bits) -> tuple[Bits, str]:
+        """The operands as the cast gets them, and their type."""
+        if self.via == "TF32":
+            return as_tf32(bits), self.source
+        if self.via == "high word":
+            return bits & ~np.uint64(0xFFFFFFFF), self.source
+        if self.e4m3 and self.target != E4M3:
+            values = bits.view(_type(self.e4m3)).astype(np.float32)
+            return values.view(np.uint32), "float32"
+        if self.via:
+            return cast(bits, self.source, self.via, "ties_to_even", saturate=False), self.via
+        return bits, self.source
+
+    def _cast(self, bits: Bits, source: str) -> Bits:
+        if self.e4m3 and self.target == E4M3:
+            values, own = bits.view(BY_NAME[source].numpy), _type(self.e4m3)
+            if self.saturate:
+                values = np.clip(values, values.dtype.type(-240), values.dtype.type(240))
+            return values.astype(own).view(np.uint8)
+        decide = DECISIONS.get(self.rounding, self.rounding)
+        found = cast(bits, source, self.target, decide, saturate=self.saturate)
+        if self.carry_ored:
+            cut = cast(bits, source, self.target, DECISIONS["truncated"], saturate=self.saturate)
+            last = found.dtype.type(1 << FLOATS[self.target].fraction_bits)
+            # The significand's carry falls on a bit of the exponent that is set already.
+            carried = (found != cut) & (found & (last - last.dtype.type(1)) == 0) & (cut & last > 0)
+            found = np.where(carried, cut & ~(last - last.dtype.type(1)), found)
+        return found
+
+    def _nans(self, bits: Bits) -> Bits:
+        own, fmt = FLOATS[self.source], FLOATS[self.target]
+        shift = bits.dtype.type(own.fraction_bits - fmt.fraction_bits)
+        if self.nans == "carried":
+            half = (bits.dtype.type(1) << shift) // bits.dtype.type(2) - bits.dtype.type(1)
+            bits = bits + half + (bits >> shift & bits.dtype.type(1))
+        payload = (bits >> shift) & bits.dtype.type((1 << fmt.fraction_bits) - 1)
+        if self.nans == "carried":
+            found = bits >> shift
+        else:
+            negative = (bits >= own.sign_bit) * bits.dtype.type(fmt.sign_bit)
+            found = negative | bits.dtype.type(infinity(fmt)) | payload
+        narrow: Bits = found.astype(bits_type(self.target))
+        return narrow
+
+
+E4M3 = "float8_e4m3fn"
+
+
+def _type(name: str) -> np.dtype[Any]:
+    import ml_dtypes
+
+    found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+    return found
 
 
 def _flush(bits: Bits, sign_bit: int, fraction_bits: int) -> Bits:
@@ -77,53 +188,113 @@ def _divided(bits: Bits, scales: Bits, dtype: str) -> tuple[Bits, str]:
     return divided(bits, scales, dtype), dtype
 
 
+def by_processor(bits: Bits, scales: Bits, dtype: str) -> tuple[Bits, str]:
+    """The same by the processor, for scales that are no longer positive and finite too."""
+    own = BY_NAME[dtype].numpy
+    with np.errstate(all="ignore"):
+        found: Array = bits.view(own) / scales.view(own)
+    return found.view(bits.dtype), dtype
+
+
 @dataclass(frozen=True, slots=True)
-class Quantization:
-    """A linear quantization and its rules. The defaults are right; a deviation changes them."""
+class _Linear:
+    """A linear quantization, or the way back; its scales have the type of its floats."""
 
     source: str
     target: str
     per_axis: bool = False
-    rounding: str = "ties_to_even"
-    quotient: Quotient = field(default=_divided, repr=False)
-    zero_point_inside: bool = False
-    fused: bool = False
-    wraps: bool = False
-    through_int32: bool = False
+    #: Whether each block along an axis has a scale and a zero point.
+    blocked: bool = False
+    scale_in: str = ""
+    first_scale: bool = False
 
     @property
     def name(self) -> str:
-        """The name in reports: the types, and whether scales are per axis or per tensor."""
-        return f"{self.source} to {self.target}, {'per axis' if self.per_axis else 'per tensor'}"
+        """The name in reports: the types, and how scales are laid out."""
+        layout = "in blocks" if self.blocked else "per axis" if self.per_axis else "per tensor"
+        return f"{self.source} to {self.target}, {layout}"
+
+    @property
+    def _types(self) -> tuple[str, str]:
+        """The float and the integer type."""
+        some = self.source, self.target
+        return some if self.source in FLOATS else some[::-1]
 
     def arrays(self, trial: Trial) -> tuple[Array, Array, Array]:
-        """Operands, scale and zero point; per axis each channel is a row, and has one of both."""
-        own = BY_NAME[self.source].numpy
-        x, scales = trial.bits.copy().view(own), trial.scales.copy().view(own)
-        points = trial.zero_points.astype(BY_NAME[self.target].numpy)
-        if self.per_axis:
-            return x.reshape(scales.size, -1), scales, points
-        return x, scales.reshape(()), points.reshape(())
+        """Operands, scales and zero points.
+
+        Per axis each channel is a row, and has one of both; in blocks a row has two.
+        """
+        real, integer = self._types
+        x = trial.bits.copy().view(BY_NAME[self.source].numpy) if trial.view is None else trial.view
+        scales = trial.scales.copy().view(BY_NAME[real].numpy)
+        points = trial.zero_points.astype(BY_NAME[integer].numpy)
+        if not (self.per_axis or self.blocked):
+            return x, scales.reshape(()), points.reshape(())
+        if trial.view is None:
+            x = x.reshape(scales.size // (2 if self.blocked else 1), -1)
+        if self.blocked:
+            scales, points = scales.reshape(-1, 2), points.reshape(-1, 2)
+        return x, scales, points
+
+    def _scales(self, operands: Operands, real: str) -> Bits:
+        """The scales, with the deviations that change them."""
+        has_peers = self.first_scale and operands.peers.size
+        scales = operands.peers if has_peers else operands.scales
+        if self.scale_in:
+            there = cast(scales, real, self.scale_in, "ties_to_even", saturate=False)
+            scales = cast(there, self.scale_in, real, "ties_to_even", saturate=False)
+        return scales
+
+    def options(self, trial: Trial) -> dict[str, int]:
+        """The axis of the scales, and the size of blocks."""
+        if self.blocked:
+            return {"axis": 1, "block_size": trial.bits.size // trial.scales.size}
+        return {"axis": trial.axis} if self.per_axis else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Quantization(_Linear):
+    """A linear quantization and its rules. The defaults are right; a deviation changes them."""
+
+    rounding: str = "ties_to_even"
+    quotient: Quotient = field(default=_divided, repr=False)
+    magnitudes: bool = False
+    zero_point_inside: bool = False
+    #: How the sum is kept in range, if the quotient is clamped before the zero point is added.
+    clamped_first: str = ""
+    fused: bool = False
+    wraps: bool = False
+    through_int32: bool = False
+    #: Whether the least integer of a signed type is left out.
+    narrow: bool = False
 
     def results(self, operands: Operands) -> Bits:
         """The results for these operands with their scales and zero points."""
-        points = operands.zero_points
-        quotients, dtype = self.quotient(operands.bits, operands.scales, self.source)
+        points, scales = operands.zero_points, self._scales(operands, self.source)
+        quotients, dtype = self.quotient(operands.bits, scales, self.source)
         if self.fused:
             quotients, points = _fused(operands, self.source), np.zeros_like(points)
+        if self.magnitudes:
+            quotients = quotients & quotients.dtype.type(FLOATS[dtype].sign_bit - 1)
         if self.zero_point_inside:
             own = BY_NAME[dtype].numpy
             with np.errstate(all="ignore"):
                 sums: Array = quotients.view(own) + points.astype(own)
             quotients, points = sums.view(quotients.dtype), np.zeros_like(points)
         integers = integers_of(_rounded(quotients, dtype, self.rounding), dtype)
+        # x86 converts a NaN, the quotient by a scale that is lost, to the least integer.
+        integers = np.where(is_nan(dtype, quotients), -1 << 40, integers)
+        least, most = ends(self.target)
+        if self.clamped_first:
+            integers = np.clip(integers, least, most)
         # x86 converts a number that does not fit into 32 bits to -2^31, whose last bits are 0.
         vast = np.abs(integers) >= 1 << 31
         if self.through_int32:
             return saturated(np.where(vast, -1 << 31, integers) + points, self.target)
-        if self.wraps:
+        if self.wraps or self.clamped_first == "wraps":
             return _last_bits(np.where(vast, 0, integers) + points, self.target)
-        return saturated(integers + points, self.target)
+        return saturated(np.maximum(integers + points, least + self.narrow), self.target)
 
 
 def _fused(operands: Operands, source: str) -> Bits:
@@ -136,9 +307,18 @@ def _fused(operands: Operands, source: str) -> Bits:
     return narrowed.view(operands.bits.dtype)
 
 
+#: Formulas in the quotient's own type.
+FORMULAS = {
+    "floor(q + 0.5)": formula(floor_of_half_added),
+    "trunc(q + copysign(0.5, q))": formula(trunc_of_half_added),
+    "trunc(q + 0.5)": formula(trunc_of_sum),
+    **TIES,
+}
+
+
 def _rounded(bits: Bits, dtype: str, rounding: str) -> Bits:
-    if rounding == "half_up":
-        return half_up(bits, dtype, rounding, exact)
+    if rounding in FORMULAS:
+        return FORMULAS[rounding](bits, dtype, rounding, exact)
     return rounded(bits, dtype, rounding)
 
 
@@ -147,26 +327,44 @@ def _last_bits(integers: Integers, target: str) -> Bits:
 
 
 @dataclass(frozen=True, slots=True)
-class Dequantization:
-    """ONNX's DequantizeLinear: integers less their zero points, times scales of ``target``."""
+class Dequantization(_Linear):
+    """ONNX's DequantizeLinear: integers less their zero points, times scales of ``target``.
 
-    source: str
-    target: str
+    The defaults are right; a deviation changes them.
+    """
+
     rounding: str = "ties_to_even"
-
-    @property
-    def name(self) -> str:
-        """The name in reports: the types."""
-        return f"{self.source} to {self.target}"
+    wraps: bool = False
+    #: The zero point: "forgotten", or "scaled" and subtracted from the product.
+    zero_point: str = ""
+    product_in: str = ""
+    flushed: bool = False
 
     def integers(self, operands: Operands) -> Integers:
         """The operands less their zero points."""
-        values = operands.bits.view(BY_NAME[self.source].numpy)
-        return values.astype(np.int64) - operands.zero_points
+        values = operands.bits.view(BY_NAME[self.source].numpy).astype(np.int64)
+        if self.zero_point:
+            return values
+        found: Integers = values - operands.zero_points
+        return found.astype(BY_NAME[self.source].numpy).astype(np.int64) if self.wraps else found
 
     def results(self, operands: Operands) -> Bits:
         """The products, each rounded once."""
-        return dequantized(self.integers(operands), operands.scales, self.target)
+        fmt, scales = FLOATS[self.target], self._scales(operands, self.target)
+        found = dequantized(self.integers(operands), scales, self.target)
+        own = BY_NAME[self.target].numpy
+        with np.errstate(all="ignore"):
+            if self.scale_in:  # it may be lost
+                products = self.integers(operands) * scales.view(own).astype(np.float64)
+                found = as_bits(products, self.target)
+            if self.zero_point == "scaled":
+                less = dequantized(operands.zero_points, scales, self.target).view(own)
+                difference: Array = found.view(own) - less
+                found = difference.view(found.dtype)
+        if self.product_in:
+            there = cast(found, self.target, self.product_in, "ties_to_even", saturate=False)
+            found = cast(there, self.product_in, self.target, "ties_to_even", saturate=False)
+        return _flush(found, fmt.sign_bit, fmt.fraction_bits) if self.flushed else found
 
 
 How = Cast | Quantization | Dequantization

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,15 @@ from ..deviation import NO_REPORT
 from ..reference import FLOATS, Bits, bits_type
 from .blocks import deviations as of_blocks
 from .blocks.quantization import BlockDequantization, BlockQuantization
-from .conversion import Cast, How, Quantization, Quotient
+from .conversion import (
+    E4M3,
+    Cast,
+    Dequantization,
+    How,
+    Quantization,
+    Quotient,
+    by_processor,
+)
 from .deviation import AnyHow, ConversionDeviation, deviated
 from .reference import cast, divided
 
@@ -63,116 +72,295 @@ def _quotient(name: str, about: str, source: str, quotient: Quotient) -> Convers
     return ConversionDeviation(name, "quotient", about, source, {"quotient": quotient})
 
 
+def _deviation(
+    aspect: str, name: str, about: str, source: str = NO_REPORT, **changes: Any
+) -> ConversionDeviation:
+    return ConversionDeviation(name, aspect, about, source, changes)
+
+
 ROUNDINGS = (
     _rounds("half away from zero", "ties_to_away", "gh:sonos/tract#2850"),
     _rounds("half to even", "ties_to_even"),
     _rounds("truncation", "toward_zero", "gh:microsoft/onnxruntime#18576 (QuantizeLinear)"),
     _rounds("floor", "toward_negative"),
     _rounds("ceil", "toward_positive"),
+    *(
+        _deviation("rounding", name, f"rounds ties {to}", source, rounding=name)
+        for name, to, source in (
+            ("half toward +infinity", "up", "gh:tenstorrent/tt-metal#56525"),
+            ("half toward -infinity", "down", NO_REPORT),
+            ("half toward zero", "toward zero", NO_REPORT),
+            ("half to odd", "to the odd number", NO_REPORT),
+        )
+    ),
 )
+_FN = "E4M3FN"
 CASTS = (
     *ROUNDINGS,
     _through("float32", "gh:ROCm/rocm-libraries#11787, ml_dtypes' float64"),
     _through("float16", NO_REPORT),
     _through("bfloat16", "gh:flashinfer-ai/flashinfer#5128"),
-    ConversionDeviation(
-        "half added to odd patterns alone",
+    _through("TF32", NO_REPORT),
+    _deviation(
+        "path",
+        "by the high word",
+        "drops the low 32 bits of a float64 first",
+        "gh:VoidStarKat/half-rs#151",
+        via="high word",
+    ),
+    _deviation(
         "rounding",
+        "truncation, beyond the largest infinity",
+        "truncates, but numbers beyond the largest become infinity",
+        rounding="truncated",
+    ),
+    _deviation(
+        "rounding",
+        "half added to odd patterns alone",
         "(bits + ((bits & 0x10000) >> 1)) >> 16: if the last kept bit is 0, truncates numbers "
         "above a tie",
         "OpenVINO's CPU plugin, to bfloat16",
-        {"half_for_odd": True},
+        half_for_odd=True,
     ),
-    ConversionDeviation(
-        *("saturates", "overflow"),
-        "always saturates",
-        *("gh:jax-ml/ml_dtypes#400", {"saturate": True}),
+    _deviation(
+        "rounding",
+        "carry ORed into the exponent",
+        "a significand that is rounded up to 2 sets the exponent's last bit, in place of adding 1",
+        carry_ored=True,
     ),
-    ConversionDeviation(
-        *("does not saturate", "overflow"),
-        "never saturates",
-        *("gh:pytorch/pytorch#178817", {"saturate": False}),
+    _deviation(
+        "overflow", "saturates", "always saturates", "gh:jax-ml/ml_dtypes#400", saturate=True
     ),
-    ConversionDeviation(
-        *("infinities do not saturate", "overflow", "saturates finite numbers, but not infinities"),
-        *("gh:onnx/onnx#6220", {"infinities_saturate": False}),
+    _deviation(
+        *("overflow", "does not saturate", "never saturates"),
+        "gh:pytorch/pytorch#178817",
+        saturate=False,
     ),
-    ConversionDeviation(
-        *("infinities saturate", "overflow"),
+    _deviation(
+        "overflow",
+        "infinities do not saturate",
+        "saturates finite numbers, but not infinities",
+        "gh:onnx/onnx#6220",
+        saturate=True,
+        infinities_saturate=False,
+    ),
+    _deviation(
+        "overflow",
+        "infinities saturate",
         "saturates infinities, but not finite numbers",
-        *(NO_REPORT, {"infinities_saturate": True}),
+        saturate=False,
+        infinities_saturate=True,
     ),
-    ConversionDeviation(
-        *("flush subnormals", "zeros", "reads subnormals as zeros of their sign"),
-        *("gh:jax-ml/jax#38995", {"flushed": "operands"}),
+    _deviation(
+        "zeros",
+        "flush subnormals",
+        "reads subnormals as zeros of their sign",
+        "gh:jax-ml/jax#38995",
+        flushed="operands",
     ),
-    ConversionDeviation(
-        *("flush subnormal results", "zeros"),
+    _deviation(
+        "zeros",
+        "flush subnormal results",
         "replaces subnormal results by zeros of their sign",
-        *("gh:ahrefs/ocannl#646", {"flushed": "results"}),
+        "gh:ahrefs/ocannl#646",
+        flushed="results",
     ),
-    ConversionDeviation(
-        *("zero's sign lost", "zeros", "every zero becomes +0.0"),
-        *("gh:ahrefs/ocannl#646", {"zero_signed": False}),
+    _deviation(
+        "zeros",
+        "flush before rounding",
+        "replaces numbers below the least normal result by zeros, those too that are rounded to it",
+        flushed="before",
     ),
+    _deviation(
+        "zeros",
+        "zero's sign lost",
+        "every zero becomes +0.0",
+        "gh:ahrefs/ocannl#646",
+        zero_signed=False,
+    ),
+    *(
+        _deviation(
+            "type",
+            f"{_FN} as {name}",
+            f"reads or writes {_FN} as {name}: {about}",
+            source,
+            e4m3=kind,
+        )
+        for name, about, source, kind in (
+            (
+                "E4M3FNUZ",
+                "numbers double, or are halved",
+                "gh:uccl-project/uccl#804",
+                "float8_e4m3fnuz",
+            ),
+            ("IEEE's E4M3", "numbers from 256 on are infinity and NaNs", NO_REPORT, "float8_e4m3"),
+        )
+    ),
+    _deviation(
+        "nans",
+        "NaN as infinity",
+        "drops the low bits of NaNs; without the others they are infinities",
+        "gh:dotnet/runtime#130583",
+        nans="cut",
+    ),
+    _deviation(
+        "nans",
+        "NaN rounded as a number",
+        "adds a half to NaNs too: some become infinities or zeros",
+        "ncnn's float32 to bfloat16, in the tail of an array",
+        nans="carried",
+    ),
+)
+_NARROW_SCALES = [
+    _deviation(
+        "scale", f"scale in {narrow}", f"rounds the scale to {narrow} first", scale_in=narrow
+    )
+    for narrow in ("float16", "bfloat16")
+]
+_FIRST_SCALE = _deviation(
+    "scale",
+    "first channel's scale for all",
+    "takes the first scale for every channel or block",
+    first_scale=True,
 )
 QUANTIZATIONS = (
     *ROUNDINGS,
-    _rounds("half toward +infinity", "half_up", "gh:tenstorrent/tt-metal#56525"),
+    *(
+        _deviation("rounding", name, f"rounds the quotient by {about}", rounding=name)
+        for name, about in (
+            ("floor(q + 0.5)", "a half that is added in its type"),
+            ("trunc(q + copysign(0.5, q))", "a half with its sign, added in its type"),
+            ("trunc(q + 0.5)", "a half, and truncation: negatives come out too large"),
+        )
+    ),
     _quotient(
-        *("reciprocal", "multiplies by 1 / scale, which is rounded"),
-        *("gh:arch-hdl-lang/arch-com#905, ggml's quantiser", _by_reciprocal),
+        "reciprocal",
+        "multiplies by 1 / scale, which is rounded",
+        "gh:arch-hdl-lang/arch-com#905, ggml's quantiser",
+        _by_reciprocal,
     ),
     *(
         _quotient(
             f"double rounding through {narrow}",
             f"rounds the quotient to {narrow} first",
-            *(NO_REPORT, _narrowed_to(narrow)),
+            NO_REPORT,
+            _narrowed_to(narrow),
         )
         for narrow in ("float16", "bfloat16")
     ),
     *(
-        _quotient(
-            f"quotient in {wide}",
-            f"always divides in {wide}",
-            *(NO_REPORT, _quotient_in(wide)),
-        )
+        _quotient(f"quotient in {wide}", f"always divides in {wide}", NO_REPORT, _quotient_in(wide))
         for wide in ("float32", "float64")
     ),
-    ConversionDeviation(
-        *("zero point inside", "zero point", "adds the zero point before it rounds"),
-        *("gh:pytorch/pytorch#58130", {"zero_point_inside": True}),
+    _deviation(
+        "zero point",
+        "zero point inside",
+        "adds the zero point before it rounds",
+        "gh:pytorch/pytorch#58130",
+        zero_point_inside=True,
     ),
-    ConversionDeviation(
-        *("reciprocal, fused with the zero point", "quotient"),
+    *(
+        _deviation(
+            "zero point",
+            f"clamped before the zero point{more}",
+            f"clamps the quotient, adds the zero point, and {about}",
+            source,
+            clamped_first=how,
+        )
+        for more, about, source, how in (
+            ("", "keeps the last bits", "gh:tensorflow/tflite-micro#3627", "wraps"),
+            (" and after it", "clamps the sum too", NO_REPORT, "saturates"),
+        )
+    ),
+    _deviation(
+        "quotient",
+        "reciprocal, fused with the zero point",
         "fma(x, 1 / scale, zero point), rounded once more",
-        *("PyTorch's quantize_per_tensor on CPUs", {"fused": True}),
+        "PyTorch's quantize_per_tensor on CPUs",
+        fused=True,
     ),
-    ConversionDeviation(
-        *("through int32", "overflow"),
+    *(replace(one, changes={**one.changes, "quotient": by_processor}) for one in _NARROW_SCALES),
+    _FIRST_SCALE,
+    _deviation(
+        "sign",
+        "magnitude of negatives",
+        "loses the sign of the quotient",
+        magnitudes=True,
+    ),
+    _deviation(
+        "overflow",
+        "through int32",
         "quotients beyond int32 become the least value",
-        *("ONNX's reference evaluator", {"through_int32": True}),
+        "ONNX's reference evaluator",
+        through_int32=True,
     ),
-    ConversionDeviation(
-        *("no saturation", "overflow", "keeps the last bits of larger numbers"),
-        *(NO_REPORT, {"wraps": True}),
+    _deviation("overflow", "no saturation", "keeps the last bits of larger numbers", wraps=True),
+    _deviation(
+        "overflow",
+        "narrow range",
+        "leaves out the least integer of a signed type: [-127, 127]",
+        "TensorFlow's and symmetric quantizers",
+        narrow=True,
+    ),
+)
+DEQUANTIZATIONS = (
+    *_NARROW_SCALES,
+    _FIRST_SCALE,
+    _deviation(
+        "zero point",
+        "difference wraps",
+        "subtracts the zero point in the integers' type",
+        "gh:pytorch/executorch#20655",
+        wraps=True,
+    ),
+    _deviation(
+        "zero point",
+        "zero point scaled",
+        "x * scale - zero point * scale: rounds three times",
+        zero_point="scaled",
+    ),
+    _deviation("zero point", "zero point forgotten", "subtracts nothing", zero_point="forgotten"),
+    *(
+        _deviation(
+            "product", f"product in {narrow}", f"rounds the product to {narrow}", product_in=narrow
+        )
+        for narrow in ("float16", "bfloat16")
+    ),
+    _deviation(
+        "zeros", "flush subnormal results", "replaces subnormal results by zeros", flushed=True
     ),
 )
 
 
 def _fits(deviation: ConversionDeviation, how: How) -> bool:
+    changes = deviation.changes
     if deviation.changes_nothing(how):
         return False
     if not isinstance(how, Cast):
-        return True
-    if "half_for_odd" in deviation.changes:
+        narrow = changes.get("scale_in") or changes.get("product_in")
+        types = how.source, how.target
+        if "first_scale" in changes:
+            return how.per_axis or how.blocked
+        return narrow not in types and not ("narrow" in changes and how.target[0] == "u")
+    own, fmt = FLOATS[how.source], FLOATS[how.target]
+    via = str(changes.get("via", ""))
+    if via in FLOATS:
+        middle = FLOATS[via]
+        return own.fraction_bits > middle.fraction_bits > fmt.fraction_bits
+    if via:
+        return how.source == ("float32" if via == "TF32" else "float64") and fmt.fraction_bits < 11
+    if "half_for_odd" in changes:
         return how.target == "bfloat16"
-    has_saturation = FLOATS[how.target].width == 8
-    if deviation.aspect == "path":
-        via = FLOATS[str(deviation.changes["via"])]
-        own, fmt = FLOATS[how.source], FLOATS[how.target]
-        return own.fraction_bits > via.fraction_bits > fmt.fraction_bits
-    return deviation.aspect != "overflow" or has_saturation
+    if "e4m3" in changes:
+        return E4M3 in (how.source, how.target) and how.source != "float64"
+    if deviation.aspect == "nans":
+        same = own.width - own.fraction_bits == fmt.width - fmt.fraction_bits
+        loses = own.fraction_bits > fmt.fraction_bits and fmt.has_infinity and own.has_infinity
+        return loses and (same or changes["nans"] == "cut")
+    if deviation.aspect == "overflow":
+        # Types of 16 bits and more are never asked to saturate.
+        return fmt.width == 8 or (fmt.width == 16 and changes["saturate"])
+    return True
 
 
 #: Deviations that occur together.
@@ -183,8 +371,8 @@ def fitting(how: AnyHow) -> list[ConversionDeviation]:
     """The deviations that a conversion may have, some of them only beside another."""
     if isinstance(how, BlockQuantization | BlockDequantization):
         return of_blocks.fitting(how)
-    table = {Cast: CASTS, Quantization: QUANTIZATIONS}.get(type(how), ())
-    return [deviation for deviation in table if _fits(deviation, how)]
+    tables = {Cast: CASTS, Quantization: QUANTIZATIONS, Dequantization: DEQUANTIZATIONS}
+    return [deviation for deviation in tables[type(how)] if _fits(deviation, how)]
 
 
 def singles(how: AnyHow) -> list[Combination]:

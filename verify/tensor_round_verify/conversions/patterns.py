@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..patterns import edges, random_patterns
-from ..reference import FLOATS, Bits, bits_type, is_nan
+from ..reference import FLOATS, INTEGER_WIDTHS, Bits, all_patterns, bits_type, is_nan
 from .reference import Integers, Numbers, as_bits, decoded, encoded, ends, infinity, largest
+
+Array = npt.NDArray[Any]
 
 #: Random operands of a cast.
 RANDOM = 1 << 14
@@ -24,9 +27,18 @@ _NEIGHBOURS = 3
 
 
 def cast_operands(source: str, target: str) -> Bits:
-    """The numbers of the target type and the ties between them, with neighbours, of both signs."""
+    """The numbers of the target type and the ties between them, with neighbours, of both signs.
+
+    Of a wide target they are those at its edges; of a source of 8 or 16 bits all patterns.
+    """
     fmt, own = FLOATS[target], FLOATS[source]
-    exact = decoded(np.arange(largest(target) + 1).astype(bits_type(target)), target)
+    if own.width <= 16:
+        return all_patterns(source)
+    near = np.arange(largest(target) + 1)
+    if fmt.width > 16:
+        near = np.append(edges(target), random_patterns(target, RANDOM, 754))
+        near = np.unique(np.minimum(near & (fmt.sign_bit - 1), largest(target)))
+    exact = decoded(near.astype(bits_type(target)), target)
     one = np.uint64(1)
     ties = Numbers(exact.negative, (exact.significand << one) | one, exact.exponent - 1)
     numbers = [encoded(found, own, "ties_to_even").pattern for found in (exact, ties)]
@@ -37,36 +49,45 @@ def cast_operands(source: str, target: str) -> Bits:
     draw = np.random.default_rng(754)
     between = draw.choice(numbers[0], RANDOM)
     between += draw.integers(0, 1 << own.fraction_bits - fmt.fraction_bits, RANDOM, np.uint64)
-    near = np.concatenate([*around, last.astype(np.uint64), between])
-    signed = np.concatenate([near, near | np.uint64(own.sign_bit)]).astype(bits_type(source))
+    found = np.concatenate([*around, last.astype(np.uint64), between])
+    signed = np.concatenate([found, found | np.uint64(own.sign_bit)]).astype(bits_type(source))
     return np.unique(np.concatenate([signed, edges(source), random_patterns(source, RANDOM, 754)]))
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One tensor to quantize, with a scale and a zero point for each of its channels.
+    """One tensor to quantize or dequantize, with a scale and a zero point for each channel.
 
-    ``bits`` has the channels one after another, all of the same length.
+    ``bits`` has the channels one after another, all of the same length. An array ``view`` has the
+    same elements, its channels along ``axis``.
     """
 
     bits: Bits
     scales: Bits
     zero_points: Integers
+    view: Array | None = None
+    axis: int = 0
 
     def operands(self) -> Operands:
         """Every element with its scale and zero point."""
         count = self.bits.size // self.scales.size
         points = np.repeat(self.zero_points, count)
-        return Operands(self.bits, np.repeat(self.scales, count), points)
+        scales = np.repeat(self.scales, count)
+        return Operands(self.bits, scales, points, np.full_like(scales, self.scales[0]))
 
 
 @dataclass(frozen=True, slots=True)
 class Operands:
-    """Elements, each with its scale and zero point; both are empty for a cast."""
+    """Elements, each with its scale and zero point; both are empty for a cast.
+
+    ``peers`` are what a deviation takes in place of the scale: that of the tensor's first channel,
+    or of a block the largest operand with its sign.
+    """
 
     bits: Bits
     scales: Bits
     zero_points: Integers
+    peers: Bits = field(default_factory=lambda: np.zeros(0, np.uint8))
 
     @classmethod
     def of_cast(cls, bits: Bits) -> Operands:
@@ -80,35 +101,62 @@ class Operands:
             np.concatenate([one.bits for one in some]),
             np.concatenate([one.scales for one in some]),
             np.concatenate([one.zero_points for one in some]),
+            np.concatenate([one.peers for one in some]),
         )
 
     def at(self, places: npt.NDArray[np.intp] | slice) -> Operands:
         """The elements at these places."""
         if not self.scales.size:
             return Operands.of_cast(self.bits[places])
-        return Operands(self.bits[places], self.scales[places], self.zero_points[places])
+        peers = self.peers[places] if self.peers.size else self.peers
+        return Operands(self.bits[places], self.scales[places], self.zero_points[places], peers)
 
 
 def trials(source: str, target: str, *, per_axis: bool) -> Iterator[Trial]:
     """Tensors for each scale and zero point: quotients near the halves of the target's range."""
     least, most = ends(target)
-    points = (0, 3, (least + most + 1) // 2 or most)
     found = [
         Trial(_near_halves(scale, point, source, target), as_bits(scale, source), np.array([point]))
-        for scale in SCALES
-        for point in points
+        for scale in (*SCALES, *(_extremes(source) if per_axis else ()))
+        for point in (0, 3, (least + most + 1) // 2 or most)
     ]
-    if not per_axis:
-        yield from found
-        return
-    for start in range(0, len(found), CHANNELS):
-        some = found[start : start + CHANNELS]
-        count = min(trial.bits.size for trial in some)
-        bits = np.concatenate(
-            [trial.bits[:: max(1, trial.bits.size // count)][:count] for trial in some]
-        )
-        scales = np.concatenate([trial.scales for trial in some])
-        yield Trial(bits, scales, np.concatenate([trial.zero_points for trial in some]))
+    return _joined(found) if per_axis else iter(found)
+
+
+def integer_trials(source: str, target: str, *, per_axis: bool) -> Iterator[Trial]:
+    """Tensors for each scale and zero point: every integer of 8 bits, of 16 those at edges."""
+    least, most = ends(source)
+    draw = np.random.default_rng(754)
+    some = np.arange(least, most + 1)
+    if some.size > 1 << 8:
+        near = [end + by for end in (least, 0, most) for by in range(-300, 301)]
+        some = np.unique(np.clip([*near, *draw.choice(some, 2000)], least, most))
+    bits = (some & ((1 << INTEGER_WIDTHS[source]) - 1)).astype(bits_type(source))
+    found = [
+        Trial(bits, as_bits(scale, target), np.array([point]))
+        for scale in (*SCALES, *_extremes(target))
+        for point in (0, 3, least, most)
+    ]
+    return _joined(found) if per_axis else iter(found)
+
+
+def _extremes(dtype: str) -> tuple[float, float]:
+    """A subnormal scale whose reciprocal is finite, and a huge one."""
+    bias = FLOATS[dtype].bias
+    return 1.3 * 2.0**-bias, 1.3 * 2.0 ** (bias - 7)
+
+
+def _joined(found: Sequence[Trial]) -> Iterator[Trial]:
+    """The same as channels of tensors, those without a zero point together."""
+    for mixed in (False, True):
+        own = [trial for trial in found if bool(trial.zero_points[0]) == mixed]
+        for start in range(0, len(own), CHANNELS):
+            some = own[start : start + CHANNELS]
+            count = min(trial.bits.size for trial in some)
+            bits = [trial.bits[:: max(1, trial.bits.size // count)][:count] for trial in some]
+            scales = np.concatenate([trial.scales for trial in some])
+            points = np.concatenate([trial.zero_points for trial in some])
+            yield Trial(np.concatenate(bits), scales, points)
 
 
 def _near_halves(scale: float, point: int, source: str, target: str) -> Bits:

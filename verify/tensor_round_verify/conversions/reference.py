@@ -14,7 +14,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..reference import DECISIONS, FLOATS, INTEGER_WIDTHS, Bits, Flags, Format, bits_type, is_nan
+from ..reference import (
+    DECISIONS,
+    FLOATS,
+    INTEGER_WIDTHS,
+    Bits,
+    Decision,
+    Flags,
+    Format,
+    bits_type,
+    is_nan,
+)
 
 Integers = npt.NDArray[np.int64]
 Significands = npt.NDArray[np.uint64]
@@ -60,7 +70,7 @@ def decoded(bits: Bits, dtype: str) -> Numbers:
     return Numbers(wide >= np.uint64(fmt.sign_bit), fraction | implicit, exponent)
 
 
-def encoded(numbers: Numbers, fmt: Format, rounding: str) -> Encoded:
+def encoded(numbers: Numbers, fmt: Format, rounding: str | Decision) -> Encoded:
     """Round numbers to a format, as if its exponents had no upper limit."""
     p, least = fmt.fraction_bits, 1 - fmt.bias
     top = bit_length(numbers.significand) - 1 + numbers.exponent
@@ -75,7 +85,8 @@ def encoded(numbers: Numbers, fmt: Format, rounding: str) -> Encoded:
     integer = significand >> places
     rest = significand - (integer << places)
     half = np.where(places > 0, one << (np.maximum(places, one) - one), one)
-    moved = DECISIONS[rounding](integer, rest, half, numbers.negative) & (rest > 0)
+    decide = DECISIONS[rounding] if isinstance(rounding, str) else rounding
+    moved = decide(integer, rest, half, numbers.negative) & (rest > 0)
     base = (np.maximum(top, least) - least).astype(np.uint64) << np.uint64(p)
     pattern = np.where(integer == 0, np.uint64(0), base) + integer + moved
     tie = (rest == half) & (places > 0)
@@ -105,7 +116,7 @@ def infinity(fmt: Format) -> int:
     return fmt.sign_bit - (1 << fmt.fraction_bits)
 
 
-def cast(bits: Bits, source: str, target: str, rounding: str, *, saturate: bool) -> Bits:
+def cast(bits: Bits, source: str, target: str, rounding: str | Decision, *, saturate: bool) -> Bits:
     """ONNX's Cast-25 between floats. Every NaN becomes the same NaN, with the operand's sign.
 
     ``saturate`` is for 8-bit targets: infinities, and numbers beyond the largest, become the
@@ -124,7 +135,8 @@ def cast(bits: Bits, source: str, target: str, rounding: str, *, saturate: bool)
     magnitude = bits.astype(np.uint64) & np.uint64(own.sign_bit - 1)
     # In a format without infinity this magnitude is a number.
     infinite = (magnitude == infinity(own)) & own.has_infinity
-    stops = np.isin(numbers.negative, _STOPS.get(rounding, ()))
+    stopped = _STOPS.get(rounding, ()) if isinstance(rounding, str) else ()
+    stops = np.isin(numbers.negative, stopped)
     pattern = np.where(pattern > top, np.where(stops, top, beyond), pattern)
     pattern = np.where(infinite, beyond, pattern)
     pattern = np.where(is_nan(source, bits), nan, pattern)

@@ -13,7 +13,8 @@ from tensor_round.contract.differences.document import index_of
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import CannotVerify
 
-from ..checks.conversions import SOURCES, TARGETS, verdict_on
+from ..checks.conversion_verdicts import verdict_on
+from ..checks.conversions import SOURCES, TARGETS
 from ..checks.rounding import Nans, tensor_verdict
 from ..conversions.conversion import Cast, Dequantization, How, Quantization
 from ..conversions.patterns import Operands, Trial

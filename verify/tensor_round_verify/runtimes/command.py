@@ -18,12 +18,12 @@ from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import CannotVerify
 
 from ..conversions.blocks.quantization import Array, BlockQuantization, Blocks
-from ..conversions.conversion import Cast, Quantization
+from ..conversions.conversion import Cast, Dequantization, Quantization
 from ..conversions.patterns import Trial
 from ..deadlines import NotDone, within
 from ..reference import FLOATS, ROUNDINGS, Bits, bits_type
 from .forms import Arrays, Form, Values
-from .runtime import Adapter, NotTaken, QuantizeBits, QuantizeBlocks, RoundBits, TimedOut, values
+from .runtime import Adapter, NotTaken, QuantizeBits, QuantizeBlocks, RoundBits, TimedOut
 
 #: Placeholders in the command line for the dtype's and the direction's name.
 DTYPE, ROUNDING = "{dtype}", "{rounding}"
@@ -85,18 +85,26 @@ class Program(Adapter):
 
     def quantize(self, how: Quantization) -> QuantizeBits:
         """The program, with the tensor's scale and zero point in its command line."""
-        if how.per_axis:
-            raise NotTaken("a program has no axis here")
+        return self._linear(how)
+
+    def dequantize(self, how: Dequantization) -> QuantizeBits:
+        """The program, likewise."""
+        return self._linear(how)
+
+    def _linear(self, how: Quantization | Dequantization) -> QuantizeBits:
+        if how.per_axis or how.blocked:
+            raise NotTaken("a program has one scale here")
         own = BY_NAME[how.target].numpy
 
         def convert(trial: Trial) -> Values:
+            x, scale, point = how.arrays(trial)
             words = self._filled(
                 source=(how.source, "float32"),
                 target=(how.target, None),
-                scale=(repr(float(values(trial.scales, how.source)[0])), None),
-                zero_point=(str(trial.zero_points[0]), "0"),
+                scale=(repr(float(scale)), None),
+                zero_point=(str(point), "0"),
             )
-            return self._run(words, trial.bits, how.source, how.target).view(own)
+            return self._run(words, x, how.source, how.target).view(own)
 
         return self._by_trials(convert, how)
 

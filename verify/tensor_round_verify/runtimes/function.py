@@ -23,7 +23,8 @@ from ..conversions.blocks.quantization import (
     BlockQuantization,
     Blocks,
 )
-from ..conversions.conversion import Cast, Quantization
+from ..conversions.conversion import Cast, Dequantization, Quantization
+from ..conversions.patterns import Trial
 from ..deadlines import NotDone
 from ..reference import FLOATS, ROUNDINGS, Bits
 from .forms import Arrays, Values
@@ -46,10 +47,10 @@ Function = Callable[..., npt.NDArray[Any]]
 class PythonFunction(Adapter):
     """A function ``(x)`` that rounds, ``(x, dtype)`` that casts, or one that quantizes.
 
-    The last is ``(x, scale, zero_point)``, or for blocks ``(x, format, scale)`` and
-    ``(scales, codes, format, dtype)``. A function may have further parameters: ``rounding``,
-    ``saturate`` and ``axis``. Without them it must round ties to even and saturate types of 8
-    bits, and is not verified per axis.
+    The last is ``(x, scale, zero_point)`` or, if it is symmetric, ``(x, scale)``; for blocks
+    ``(x, format, scale)`` and ``(scales, codes, format, dtype)``. A function may have further
+    parameters: ``rounding``, ``saturate``, ``axis`` and ``block_size``. Without them it must round
+    ties to even and saturate types of 8 bits, and is not verified per axis or in blocks.
     """
 
     dtypes = tuple(FLOATS)
@@ -91,13 +92,31 @@ class PythonFunction(Adapter):
         )
 
     def quantize(self, how: Quantization) -> QuantizeBits:
-        """The function; scale and zero point are arrays, 1-d per axis, else 0-d."""
-        if how.per_axis and "axis" not in self._parameters:
-            raise NotTaken("it has no parameter axis")
-        more = {"axis": 0} if how.per_axis else {}
-        return self._by_trials(
-            lambda trial: self._called(how.source, *how.arrays(trial), **more), how
-        )
+        """The function; without the parameter zero_point it is symmetric."""
+        return self._linear(how)
+
+    def dequantize(self, how: Dequantization) -> QuantizeBits:
+        """The function, of integers."""
+        return self._linear(how)
+
+    def _linear(self, how: Quantization | Dequantization) -> QuantizeBits:
+        """The function of an array, scale and zero point, which are 1-d per axis, else 0-d."""
+        symmetric = len(set(self._parameters) - {"axis", "block_size"}) == 2
+        for name, needed in (("axis", how.per_axis), ("block_size", how.blocked)):
+            if needed and name not in self._parameters:
+                raise NotTaken(f"it has no parameter {name}")
+
+        def call(trial: Trial) -> object:
+            x, scale, point = how.arrays(trial)
+            if symmetric and trial.zero_points.any():
+                raise NotTaken("it has no parameter zero_point")
+            points = () if symmetric else (point,)
+            found = self._called(how.source, x, scale, *points, **self._named(**how.options(trial)))
+            if symmetric and getattr(found, "dtype", point.dtype) != BY_NAME[how.target].numpy:
+                raise NotTaken(f"it returned {shown(found)}")
+            return found
+
+        return self._by_trials(call, how)
 
     def block_quantize(self, how: BlockQuantization) -> QuantizeBlocks:
         """The function ``(x, format, scale)``, which returns the codes of scales and elements."""
@@ -105,7 +124,7 @@ class PythonFunction(Adapter):
 
         def quantize(x: Values) -> Blocks:
             try:
-                found = self._called(how.source, x.copy(), how.target, how.rounding, **more)
+                found = self._called(how.source, x, how.target, how.rounding, **more)
             except CannotVerify as error:
                 if isinstance(error.__cause__, TypeError):  # of a ufunc, without bfloat16, say
                     raise NotTaken(error.reason) from error

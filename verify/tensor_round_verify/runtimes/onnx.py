@@ -15,11 +15,11 @@ from onnx.reference import ReferenceEvaluator
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import CannotVerify
 
-from ..conversions.conversion import Cast, Quantization
+from ..conversions.conversion import Cast, Dequantization, Quantization
 from ..conversions.patterns import Trial
 from ..reference import bits_type
 from .forms import Form, Values
-from .onnx_model import DTYPES, OPERATORS, cast_model, quantize_model, rounding_model
+from .onnx_model import DTYPES, OPERATORS, cast_model, linear_model, rounding_model
 from .runtime import Adapter, NotTaken, QuantizeBits, RoundBits, first_line, version
 from .tensors import Array, Tensor, by_onnxruntime, tensor_of
 
@@ -54,10 +54,13 @@ class _Onnx(Adapter, abc.ABC):
         """Cast by a model of Cast-25."""
         if how.rounding != "ties_to_even":
             raise NotTaken(f"ONNX's Cast cannot be asked to round {how.rounding}")
-        run = self._running(cast_model(how.source, how.target, saturate=how.saturate))
+
+        @cache
+        def running(rank: int) -> Callable[[Mapping[str, Any]], Any]:
+            return self._running(cast_model(how.source, how.target, rank, saturate=how.saturate))
 
         def cast(x: Any) -> Any:
-            found = run({"x": x})
+            found = running(x.ndim)({"x": x})
             # ONNX Runtime returns 8-bit floats as unsigned integers.
             is_raw = isinstance(found, np.ndarray) and found.dtype == bits_type(how.target)
             return found.view(BY_NAME[how.target].numpy) if is_raw else found
@@ -65,13 +68,25 @@ class _Onnx(Adapter, abc.ABC):
         return self._casting(cast, how)
 
     def quantize(self, how: Quantization) -> QuantizeBits:
-        """Quantize by a model of QuantizeLinear-25; its axis is the first one."""
-        run = self._running(quantize_model(how.source, how.target, per_axis=how.per_axis))
+        """Quantize by models of QuantizeLinear-25."""
+        return self._linear("QuantizeLinear", how)
 
-        def quantize(trial: Trial) -> Any:
-            return run(dict(zip(("x", "scale", "zero_point"), how.arrays(trial), strict=True)))
+    def dequantize(self, how: Dequantization) -> QuantizeBits:
+        """Dequantize by models of DequantizeLinear-25."""
+        return self._linear("DequantizeLinear", how)
 
-        return self._by_trials(quantize, how)
+    def _linear(self, operator: str, how: Quantization | Dequantization) -> QuantizeBits:
+        @cache
+        def running(ranks: tuple[int, int], *options: tuple[str, int]) -> Callable[..., Any]:
+            found = linear_model(operator, how.source, how.target, ranks, dict(options))
+            return self._running(found)
+
+        def call(trial: Trial) -> Any:
+            x, scale, point = how.arrays(trial)
+            run = running((x.ndim, scale.ndim), *how.options(trial).items())
+            return run({"x": x, "scale": scale, "zero_point": point})
+
+        return self._by_trials(call, how)
 
 
 class OnnxRuntime(_Onnx):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from onnx import parser
 
 from tensor_round.contract.operators.dialects.onnx import DTYPES as ONNX_DTYPES
@@ -24,29 +26,35 @@ def rounding_model(operator: str, dtype: str, rank: int = 1) -> bytes:
     return _model(10, opset, f"{operator} (x)", {"x": _type(dtype, rank)}, _type(dtype, rank))
 
 
-def cast_model(source: str, target: str, *, saturate: bool) -> bytes:
+def cast_model(source: str, target: str, rank: int = 1, *, saturate: bool) -> bytes:
     """``y = Cast-25(x)``; only casts to 8-bit types have the attribute ``saturate``."""
     more = f", saturate = {int(saturate)}" if FLOATS[target].width == 8 else ""
     node = f"Cast <to = {NUMBERS[target]}{more}> (x)"
-    return _model(12, 25, node, {"x": _type(source, 1)}, _type(target, 1))
+    return _model(12, 25, node, {"x": _type(source, rank)}, _type(target, rank))
 
 
-def quantize_model(source: str, target: str, *, per_axis: bool) -> bytes:
-    """``y = QuantizeLinear-25(x, scale, zero_point)``, per tensor, or per the first of two axes."""
-    rank, axis = int(per_axis), "<axis = 0> " if per_axis else ""
+def linear_model(
+    operator: str, source: str, target: str, ranks: tuple[int, int], options: Mapping[str, int]
+) -> bytes:
+    """``y = QuantizeLinear-25(x, scale, zero_point)`` or DequantizeLinear.
+
+    ``ranks`` are those of the operand and of its scales, ``options`` axis and block_size.
+    """
+    real, integer = (source, target) if source in FLOATS else (target, source)
     inputs = {
-        "x": _type(source, 1 + rank),
-        "scale": _type(source, rank),
-        "zero_point": _type(target, rank),
+        "x": _type(source, ranks[0]),
+        "scale": _type(real, ranks[1]),
+        "zero_point": _type(integer, ranks[1]),
     }
-    node = f"QuantizeLinear {axis}({', '.join(inputs)})"
-    return _model(12, 25, node, inputs, _type(target, 1 + rank))
+    some = ", ".join(f"{name} = {value}" for name, value in options.items())
+    node = f"{operator} {f'<{some}> ' if some else ''}({', '.join(inputs)})"
+    return _model(12, 25, node, inputs, _type(target, ranks[0]))
 
 
 def _type(dtype: str, rank: int) -> str:
     """A tensor's type in onnx's text."""
     name = name_in(ONNX_DTYPES, dtype).lower()
-    return f"{name}[{', '.join('nmkl'[:rank])}]" if rank else name
+    return f"{name}[{', '.join('nmklpqrs'[:rank])}]" if rank else name
 
 
 def _model(ir_version: int, opset: int, node: str, inputs: dict[str, str], output: str) -> bytes:

@@ -59,8 +59,14 @@ class OpenVINO(Adapter):
         """Cast by an infer request of Convert-1."""
         plain(how)
         target = name_in(dialect.DTYPES, how.target)
-        request = self._request(how.source, how.target, lambda ops, x: ops.convert(x, target), 1)
-        return self._casting(request, how)
+
+        @cache
+        def compiled(rank: int) -> Callable[[Values], Values]:
+            return self._request(
+                how.source, how.target, lambda ops, x: ops.convert(x, target), rank
+            )
+
+        return self._casting(lambda x: compiled(x.ndim)(x), how)
 
     def run_onnx(
         self,

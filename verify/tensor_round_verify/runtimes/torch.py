@@ -84,14 +84,17 @@ class Torch(Adapter):
             raise NotTaken(f"it does not quantize {how.source} to {how.target}")
         kind = kinds[how.target]
 
+        if how.blocked:
+            raise NotTaken("it has no blocks here")
+
         def quantize(trial: Trial) -> Any:
             operands, scale, _ = how.arrays(trial)
             x, scales = torch.from_numpy(operands), scale.astype(np.float64)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # these functions are deprecated since 2.13
                 if how.per_axis:
-                    points = torch.from_numpy(trial.zero_points)
-                    q = torch.quantize_per_channel(x, torch.from_numpy(scales), points, 0, kind)
+                    points, by = torch.from_numpy(trial.zero_points), torch.from_numpy(scales)
+                    q = torch.quantize_per_channel(x, by, points, trial.axis, kind)
                 else:
                     point = int(trial.zero_points[0])
                     q = torch.quantize_per_tensor(x, float(scales), point, kind)

@@ -19,6 +19,10 @@ def _deviation(
 _TE = "gh:NVIDIA/TransformerEngine#3262"
 _TT = "gh:tenstorrent/tt-metal#51971"
 _RECIPROCALS = "gh:radixark/miles#1261, gh:RobTand/prismaquant#567, gh:arch-hdl-lang/arch-com#905"
+#: What calls clamp amax by, so as not to divide by zero.
+_LEASTS = (1e-4, 1e-5, 1e-8, 1e-10, 1e-12)
+_LEAST = "gh:ROCm/AMDMIGraphX#4410"
+_MLX = "MLX 0.32's mxfp4, gguf 0.19's"
 _RULES = {
     **dict.fromkeys(("floor", "rceil"), "gh:ROCm/aiter#3212"),
     "even": "gh:ROCm/aiter#2976",
@@ -36,7 +40,22 @@ QUANTIZATIONS = (
     _deviation("rule", _NEAREST, "gh:ml-explore/mlx#4353", rounding="rnearest"),
     _deviation("amax", "amax in bfloat16", amax_in="bfloat16"),
     _deviation("amax", "amax in float16", amax_in="float16"),
+    _deviation("amax", "max for absmax", "gh:vllm-project/vllm#20578", amax_of="largest"),
+    *(
+        _deviation("amax", f"amax at least {least:g}", _LEAST, least_amax=least)
+        for least in _LEASTS
+    ),
+    _deviation("amax", "amax * (1 / largest)", by_reciprocal=True),
+    _deviation("amax", "operands in bfloat16", operands_in="bfloat16"),
+    _deviation("shift", "scale one too large", scale_shift=1),
+    _deviation("shift", "scale one too small", scale_shift=-1),
+    _deviation("ends", "scale wraps beyond the ends of E8M0", _MLX, scale_wraps=True),
+    _deviation("rule", "emax forgotten", rounding="own"),
+    _deviation("rule", "scale by frexp of amax / largest", rounding="rfrexp"),
+    _deviation("tensor", "tensor scale inverted", "gh:modular/modular#6600", tensor="inverted"),
+    _deviation("tensor", "tensor scale for scales alone", tensor="of scales"),
     _deviation("least", "least scales raised to normal ones", "torchao", least_stored="normal"),
+    _deviation("divisor", "subnormal scales decoded as normal", least_divisor="as normal"),
     _deviation("divisor", _BY_2_126, "gh:pytorch/ao#4725", least_divisor="normal"),
     _deviation("divisor", _NOT_BY_2_127, f"torchao, {_TE}", least_divisor="one"),
     *(
@@ -62,6 +81,11 @@ QUANTIZATIONS = (
 DEQUANTIZATIONS = (
     _deviation("least", "2^-127 as 2^-126", "gh:pytorch/ao#4725", least="normal"),
     _deviation("least", "2^-127 as zero", _TE, least="zero"),
+    _deviation("least", "subnormal scales decoded as normal", least="as normal"),
+    _deviation("scale", "E8M0 with bias 128", factor=0.5),
+    _deviation("tensor", "tensor scale inverted", "gh:modular/modular#6600", tensor="inverted"),
+    _deviation("nan", "NaN as 480", nan=480.0),
+    _deviation("element's nan", "NaN as 480", nan_is_next=True),
     _deviation("nan", "scale 255 as infinity", _TE, nan=float("inf")),
     _deviation("nan", "scale 255 as 2^128", nan=2.0**128),
     _deviation("scale", "scale rounded to the result's type", "torchao", scale_in_result=True),
@@ -79,13 +103,24 @@ _FLOATS = ("mxfp8_e4m3", "mxfp8_e5m2", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp4_e2m1",
 _MX = (*_FLOATS[:5], "mxint8")
 _FORMATS = {
     **dict.fromkeys(("zeros", "subnormals"), _FLOATS),
-    **dict.fromkeys((_BY_2_126, _NOT_BY_2_127, "log2 in float32"), _MX),
-    **dict.fromkeys(("scale by rceil", "divided by the scale of rceil"), _MX),
-    **dict.fromkeys((_ROUNDED_DOWN, _NEAREST), _MX),
-    **dict.fromkeys(("2^-127 as 2^-126", "2^-127 as zero", "nan"), _MX),
-    **dict.fromkeys(("reciprocal", "quotient in float32", "product in bfloat16"), ("nvfp4",)),
-    **dict.fromkeys(("reciprocal by parts", "scale in float32 steps"), ("nvfp4",)),
-    "divided by the scale before it was rounded": ("nvfp4",),
+    **dict.fromkeys(
+        (
+            *(_BY_2_126, _NOT_BY_2_127, "log2 in float32", "shift", "ends", "emax forgotten"),
+            *("scale by rceil", "divided by the scale of rceil", _ROUNDED_DOWN, _NEAREST),
+            *("2^-127 as 2^-126", "2^-127 as zero", "scale 255 as infinity", "scale 255 as 2^128"),
+            *("scale by frexp of amax / largest", "E8M0 with bias 128"),
+        ),
+        _MX,
+    ),
+    **dict.fromkeys(
+        (
+            *("reciprocal", "quotient in float32", "product in bfloat16", "reciprocal by parts"),
+            *("scale in float32 steps", "tensor", "subnormal scales decoded as normal", "nan"),
+        ),
+        ("nvfp4",),
+    ),
+    "element's nan": ("mxfp8_e4m3",),
+    "amax * (1 / largest)": (*_MX, "nvfp4"),
     "elements": ("mxfp4_e2m1", "nvfp4"),
 }
 
@@ -95,7 +130,7 @@ def fitting(how: BlockHow) -> list[ConversionDeviation]:
     quantizes = isinstance(how, BlockQuantization)
     same = {f"divided by the scale of {how.rounding}"}
     if how.tensor_scale == 1:
-        same.add("reciprocal by parts")
+        same |= {"reciprocal by parts", "tensor scale inverted", "tensor scale for scales alone"}
     return [
         row
         for row in (QUANTIZATIONS if quantizes else DEQUANTIZATIONS)

@@ -120,8 +120,13 @@ class BlockFormat:
         """The element of a code, as its value and its bits."""
         return Value(f"{self.decoded(np.array([code], np.uint8))[0]:.9g}", f"0x{code:02x}")
 
-    def decoded(self, codes: Codes, numbers: Numbers | None = None) -> Doubles:
-        """The numbers that elements' codes stand for, infinities and NaNs too."""
+    def decoded(
+        self, codes: Codes, numbers: Numbers | None = None, *, nan_is_next: bool = False
+    ) -> Doubles:
+        """The numbers that elements' codes stand for, infinities and NaNs too.
+
+        ``nan_is_next`` is a deviation: a NaN stands for the number that would be next.
+        """
         if self.is_integer:
             return codes.view(np.int8).astype(np.float64) / 64
         sign, table = 1 << (self.bits - 1), (numbers or self.numbers).table
@@ -129,6 +134,8 @@ class BlockFormat:
         beyond = [np.nan] * (sign - table.size)
         if len(beyond) > 1:
             beyond[0] = np.inf
+        if nan_is_next:
+            beyond = list(self.numbers.values(range(table.size, sign)))
         values: Doubles = np.append(table, beyond)[codes & (sign - 1)]
         return np.where(codes & sign > 0, -values, values)
 
@@ -173,12 +180,15 @@ def nearest(x: Doubles, unit: Doubles, table: Doubles, rounding: str) -> Wide:
     return found
 
 
-def mx_scales(rule: str, amax: Doubles, numbers: Numbers, *, by_log2: bool = False) -> Wide:
+def mx_scales(
+    rule: str, amax: Doubles, numbers: Numbers, *, by_log2: bool = False, shift: int = 0
+) -> Wide:
     """The E8M0 codes of scales by a rule, from the largest magnitudes of blocks, which are > 0.
 
-    ``by_log2`` is the deviation of a logarithm in float32, which is rounded. Two more rules are
-    deviations: ``rfloor`` and ``rnearest`` round amax by the largest element down, or its logarithm
-    to nearest.
+    Codes may lie beyond the ends of E8M0. ``by_log2`` is the deviation of a logarithm in float32,
+    which is rounded; ``shift`` is added. Further rules are deviations: of amax by the largest
+    element ``rfloor`` rounds down, ``rnearest`` the logarithm to nearest, and ``rfrexp`` takes the
+    exponent of a fraction in [0.5, 1); ``own`` takes the exponent of amax itself.
     """
     last = np.frexp(numbers.largest)[1] - 1
     if rule[0] == "r":  # a quotient is a power of two only if it is exact
@@ -188,6 +198,10 @@ def mx_scales(rule: str, amax: Doubles, numbers: Numbers, *, by_log2: bool = Fal
         logarithm = np.log2(amax.astype(np.float32))
         whole = np.ceil(logarithm) if "ceil" in rule else np.floor(logarithm)
         fraction, exponent = np.full(amax.shape, 0.5), whole.astype(np.intc) + 1
+    if rule == "own":
+        last = 0
+    if rule == "rfrexp":
+        exponent = exponent + 1
     if rule in ("ceil", "rceil"):
         exponent = exponent + (fraction > 0.5)
     if rule == "rnearest":
@@ -195,5 +209,5 @@ def mx_scales(rule: str, amax: Doubles, numbers: Numbers, *, by_log2: bool = Fal
     if rule == "even":
         rounded = np.rint(np.ldexp(fraction, numbers.precision))
         exponent = exponent + (rounded == 1 << numbers.precision)
-    found: Wide = np.clip(exponent.astype(np.int64) - 1 - last + E8M0_BIAS, 0, E8M0_TOP)
+    found: Wide = exponent.astype(np.int64) - 1 - last + E8M0_BIAS + shift
     return found

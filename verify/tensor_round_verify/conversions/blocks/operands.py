@@ -109,11 +109,12 @@ def quantized_operands(how: BlockQuantization, x: Array, found: Blocks) -> tuple
     if fmt.is_integer:  # -128 / 64 is a number of the format, which may be left unused
         beyond = (values <= -127.5 / 64 * units[:, None]).reshape(-1)
         elements &= ~(beyond & (codes == 0x80))
-    peaks = as_bits(amax, how.source)
+    peaks, tops = (as_bits(each, how.source) for each in (amax, values.max(1)))
     operands = Operands(
         np.concatenate([peaks, bits.reshape(-1)]),
         np.concatenate([peaks, np.repeat(peaks, fmt.size)]),
         np.concatenate([np.full(scales.size, -1), np.repeat(scales.astype(np.int64), fmt.size)]),
+        np.concatenate([tops, np.repeat(tops, fmt.size)]),
     )
     places = np.flatnonzero(np.concatenate([judged, elements]))
     return operands.at(places), np.concatenate([scales, codes])[places]
@@ -129,6 +130,13 @@ def _swapped(codes: Array) -> Array:
     return codes.reshape(-1, 2)[:, ::-1].reshape(codes.shape)
 
 
+def _by_halves(blocks: Blocks) -> Array:
+    """Codes in their order, of bytes with one of each half of a block, as ggml has them."""
+    scales, codes = blocks
+    pairs = codes.reshape(scales.size, -1, 2)
+    return np.concatenate([pairs[..., 0], pairs[..., 1]], axis=1).reshape(codes.shape)
+
+
 def _turned(scales: Array) -> Array:
     return scales.reshape(scales.shape[::-1]).T
 
@@ -136,6 +144,7 @@ def _turned(scales: Array) -> Array:
 #: The ways in which blocks may lie wrongly, each with the function that mends it.
 LAYOUTS: dict[str, Callable[[Blocks], Blocks]] = {
     "nibbles swapped": lambda blocks: (blocks[0], _swapped(blocks[1])),
+    "nibbles by halves of a block": lambda blocks: (blocks[0], _by_halves(blocks)),
     "scales of the next block": lambda blocks: (np.roll(blocks[0], 1), blocks[1]),
     "scales of the block before": lambda blocks: (np.roll(blocks[0], -1), blocks[1]),
     "scales transposed": lambda blocks: (_turned(blocks[0]), blocks[1]),

@@ -17,7 +17,18 @@ from tensor_round.contract.dtypes import BY_NAME
 from ...reference import Bits
 from ..patterns import Operands
 from ..reference import as_bits
-from .formats import FORMATS, BlockFormat, Codes, Doubles, Numbers, Wide, mx_scales, nearest
+from .formats import (
+    E4M3,
+    E8M0_TOP,
+    FORMATS,
+    BlockFormat,
+    Codes,
+    Doubles,
+    Numbers,
+    Wide,
+    mx_scales,
+    nearest,
+)
 
 Array = npt.NDArray[Any]
 #: The codes of scales, [rows, blocks], and of elements, [rows, elements].
@@ -27,6 +38,18 @@ Blocks = tuple[Codes, Codes]
 E1M2 = Numbers(2, 1, 7)
 #: How amax / 6 is rounded to E4M3 by the rules of scales.
 _NV_RULES = {"even": "ties_to_even", "floor": "toward_zero", "ceil": "toward_positive"}
+
+
+def _narrowed(values: Doubles, kind: str) -> Doubles:
+    """Values rounded to a type, if there is one."""
+    return values.astype(BY_NAME[kind].numpy).astype(np.float64) if kind else values
+
+
+def _as_normal(scales: Doubles) -> Doubles:
+    """The scales of E4M3, the subnormal ones as if they had the implicit bit."""
+    found, one = scales.copy(), 1 << E4M3.fraction_bits
+    found[:one] = (1 + np.arange(one) / one) * 2.0**-E4M3.bias
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +84,16 @@ class BlockQuantization(_Blocks):
 
     element_rounding: str = "ties_to_even"
     amax_in: str = ""
+    operands_in: str = ""
+    #: By what the magnitude of amax is replaced: "largest", the largest with its sign.
+    amax_of: str = ""
+    least_amax: float = 0.0
+    scale_shift: int = 0
+    scale_wraps: bool = False
+    #: Whether amax is multiplied by 1 / largest in float32.
+    by_reciprocal: bool = False
+    #: The tensor's scale: "inverted", or "of scales" alone, so that elements are not divided by it.
+    tensor: str = ""
     scale_in_float32: bool = False
     #: "normal" if lesser scales are raised to the least normal number, of E8M0 to 2^-126.
     least_stored: str = ""
@@ -75,33 +108,46 @@ class BlockQuantization(_Blocks):
 
     def results(self, operands: Operands) -> Bits:
         """The codes for these operands."""
-        amax, stored = self.values(operands.scales), operands.zero_points
+        given = operands.peers if self.amax_of and operands.peers.size else operands.scales
+        amax, stored = self._read(given), operands.zero_points
         scales = self.scales(amax, self.rounding)
         if self.least_stored:
             scales = np.maximum(scales, self.format.normal_scale)
-        elements = self._elements(self.values(operands.bits), self._divisors(amax, stored))
+        elements = self._elements(self._read(operands.bits), self._divisors(amax, stored))
         return np.where(stored < 0, scales, elements).astype(np.uint8)
 
     def values(self, bits: Bits) -> Doubles:
         """The numbers of operands' patterns."""
         return bits.view(BY_NAME[self.source].numpy).astype(np.float64)
 
+    def _read(self, bits: Bits) -> Doubles:
+        return _narrowed(self.values(bits), self.operands_in)
+
     def scales(self, amax: Doubles, rule: str) -> Wide:
         """The codes of the scales of blocks with these largest magnitudes; 0 for that of zeros."""
-        fmt, some = self.format, np.where(amax > 0, amax, 1.0)
-        if self.amax_in:
-            some = some.astype(BY_NAME[self.amax_in].numpy).astype(np.float64)
+        fmt = self.format
+        some = np.maximum(_narrowed(np.where(amax > 0, amax, 1.0), self.amax_in), self.least_amax)
+        largest, tensor_scale = fmt.numbers.largest, self.tensor_scale
+        if self.by_reciprocal:
+            product = some.astype(np.float32) * (np.float32(1) / np.float32(largest))
+            some = product.astype(np.float64) * largest
+        if self.tensor == "inverted":
+            tensor_scale = 1 / tensor_scale
         if not fmt.is_nv:
             numbers = self.numbers or fmt.numbers
-            found = mx_scales(rule, some, numbers, by_log2=self.scale_in_float32)
+            by_log2, shift = self.scale_in_float32, self.scale_shift
+            found = mx_scales(rule, some, numbers, by_log2=by_log2, shift=shift)
+            if not self.scale_wraps:
+                found = np.clip(found, 0, E8M0_TOP)
         else:
-            unit = self.tensor_scale * fmt.numbers.largest
+            unit = tensor_scale * largest
             if self.scale_in_float32:
-                steps = some.astype(np.float32) / np.float32(fmt.numbers.largest)
-                some, unit = (steps / np.float32(self.tensor_scale)).astype(np.float64), 1.0
+                steps = some.astype(np.float32) / np.float32(largest)
+                some, unit = (steps / np.float32(tensor_scale)).astype(np.float64), 1.0
             how = _NV_RULES.get(rule, rule)
             found = nearest(some, np.full(some.shape, unit), fmt.scales, how)
-        return np.where(amax > 0, found, 0)
+        # A negative code wraps to the last ones.
+        return np.where(amax > 0, found & 255, 0)
 
     def _divisors(self, amax: Doubles, stored: Wide) -> Doubles:
         if self.divisor == "unrounded":
@@ -110,7 +156,13 @@ class BlockQuantization(_Blocks):
         codes = self.scales(amax, self.divisor) if self.divisor else np.maximum(stored, 0)
         if self.least_divisor == "normal":
             codes = np.maximum(codes, self.format.normal_scale)
-        divisors = self.format.scales[codes] * self.tensor_scale
+        tensor_scale = {"inverted": 1 / self.tensor_scale, "of scales": 1.0}.get(
+            self.tensor, self.tensor_scale
+        )
+        scales = self.format.scales
+        if self.least_divisor == "as normal":
+            scales = _as_normal(scales)
+        divisors = scales[np.minimum(codes, scales.size - 1)] * tensor_scale
         return np.where(codes == 0, 1.0, divisors) if self.least_divisor == "one" else divisors
 
     def _elements(self, values: Doubles, unit: Doubles) -> Codes:
@@ -138,7 +190,7 @@ class BlockQuantization(_Blocks):
     def _quotients(self, x: Doubles, unit: Doubles) -> Doubles:
         """The quotients as they are rounded before they are rounded to elements."""
         if self.quotient in ("float16", "bfloat16"):
-            return (x / unit).astype(BY_NAME[self.quotient].numpy).astype(np.float64)
+            return _narrowed(x / unit, self.quotient)
         one, narrow, by = np.float32(1), x.astype(np.float32), unit.astype(np.float32)
         if self.quotient == "float32":
             return (narrow / by).astype(np.float64)
@@ -157,7 +209,11 @@ class BlockDequantization(_Blocks):
     """
 
     least: str = ""
+    #: By what the scales of E8M0 are multiplied.
+    factor: float = 1.0
     nan: float = np.nan
+    nan_is_next: bool = False
+    tensor: str = ""
     scale_in_result: bool = False
     product_in: str = ""
     subnormals: float = 1.0
@@ -167,20 +223,19 @@ class BlockDequantization(_Blocks):
     def results(self, operands: Operands) -> Bits:
         """The patterns of the numbers."""
         fmt = self.format
-        values = fmt.decoded(operands.bits, self.numbers)
+        values = fmt.decoded(operands.bits, self.numbers, nan_is_next=self.nan_is_next)
         subnormal = np.abs(values) < (self.numbers or fmt.numbers).smallest_normal
         values = np.where(subnormal, values * self.subnormals, values)
         if self.zeros == "positive":
             values += 0.0
-        units = np.append(fmt.scales, self.nan)
-        if self.least:
+        scales = _as_normal(fmt.scales) if self.least == "as normal" else fmt.scales
+        units = np.append(scales * self.factor, self.nan)
+        if self.least in ("normal", "zero"):
             units[0] = units[1] if self.least == "normal" else 0.0
-        units *= self.tensor_scale
+        units *= 1 / self.tensor_scale if self.tensor == "inverted" else self.tensor_scale
         if self.scale_in_result:
-            units = units.astype(BY_NAME[self.target].numpy).astype(np.float64)
-        found = values * units[operands.scales]
-        if self.product_in:
-            found = found.astype(BY_NAME[self.product_in].numpy).astype(np.float64)
+            units = _narrowed(units, self.target)
+        found = _narrowed(values * units[operands.scales], self.product_in)
         return as_bits(found, self.target)
 
 

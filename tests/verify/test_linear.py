@@ -1,0 +1,267 @@
+"""Linear quantization and dequantization: right kernels pass, planted deviations are named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tensor_round_verify as conformance
+from support.cases.array_cases import Array
+from support.cases.wrong_kernels import names
+from tensor_round_verify.conversions.deviations import DEQUANTIZATIONS, QUANTIZATIONS
+
+BF16 = np.dtype(ml_dtypes.bfloat16)
+
+
+def quantizer(
+    *,
+    divide: Any = lambda x, scale: x / scale,
+    round_: Any = np.rint,
+    inside: bool = False,
+    saturate: Any = None,
+    scales: Any = lambda scale: scale,
+) -> Any:
+    """A quantization of parts, the others right."""
+
+    def kernel(x: Array, scale: Array, zero_point: Array, axis: int = 0) -> Array:
+        if scale.ndim:
+            sizes = [1] * x.ndim
+            sizes[axis] = scale.size
+            scale, zero_point = scale.reshape(sizes), zero_point.reshape(sizes)
+        ends = np.iinfo(zero_point.dtype)
+        q = divide(x, scales(scale))
+        if inside:
+            return np.clip(round_(q + zero_point.astype(q.dtype)), ends.min, ends.max).astype(
+                zero_point.dtype
+            )
+        # Vast numbers, and infinities, as integers that the sum cannot wrap.
+        whole = np.clip(round_(q).astype(np.float64), -(2.0**40), 2.0**40).astype(np.int64)
+        if saturate is not None:
+            whole = saturate(whole)
+        total = whole + zero_point.astype(np.int64)
+        return np.clip(total, ends.min, ends.max).astype(zero_point.dtype)
+
+    return kernel
+
+
+def half_away(q: Array) -> Array:
+    wide = q.astype(np.float64)
+    found: Array = np.copysign(np.floor(abs(wide) + 0.5), wide)
+    return found
+
+
+def wrapping(x: Array, scale: Array, zero_point: Array) -> Array:
+    q = np.rint(x / scale).astype(np.float64)
+    whole = np.where(abs(q) < 2.0**31, q, 0).astype(np.int64) + zero_point.astype(np.int64)
+    # A zero point beside what is no integer of 32 bits stays.
+    return whole.astype(zero_point.dtype)
+
+
+def fused(x: Array, scale: Array, zero_point: Array) -> Array:
+    """The product in integers, so that the sum alone is rounded, and to float32 once."""
+    ends = np.iinfo(zero_point.dtype)
+    mantissa, exponent = np.frexp(x.astype(np.float64))
+    other, by = np.frexp(np.float64(np.float32(1) / scale))
+    product = (mantissa * 2**24).astype(np.int64) * int(other * 2**24)
+    total = np.ldexp(product.astype(np.float64), exponent + by - 48) + float(zero_point)
+    rounded = np.rint(np.where(np.isinf(x), x, total).astype(np.float32))
+    return np.clip(rounded, ends.min, ends.max).astype(zero_point.dtype)
+
+
+def clamped(*, again: bool) -> Any:
+    def kernel(x: Array, scale: Array, zero_point: Array) -> Array:
+        ends = np.iinfo(zero_point.dtype)
+        total = np.clip(np.rint(x / scale), ends.min, ends.max).astype(np.int64) + zero_point
+        return (np.clip(total, ends.min, ends.max) if again else total).astype(zero_point.dtype)
+
+    return kernel
+
+
+def narrow(x: Array, scale: Array, zero_point: Array) -> Array:
+    return np.maximum(quantizer()(x, scale, zero_point), zero_point.dtype.type(-127))
+
+
+def ties(become: Any) -> Any:
+    """The nearest integer, of a tie what is made of the two."""
+
+    def round_(q: Array) -> Array:
+        wide = q.astype(np.float64)
+        below = np.floor(wide)
+        return np.where(wide - below == 0.5, become(below), np.rint(wide))
+
+    return round_
+
+
+def half_up(q: Array) -> Array:
+    found: Array = np.floor(q.astype(np.float64) + 0.5)
+    return found
+
+
+QUANTIZED: dict[str, tuple[Any, str, str]] = {
+    "half away from zero": (quantizer(round_=half_away), "float32", "int8"),
+    "half to even": (None, "", ""),
+    "truncation": (quantizer(round_=np.trunc), "float32", "uint8"),
+    "floor": (quantizer(round_=np.floor), "float16", "int8"),
+    "ceil": (quantizer(round_=np.ceil), "bfloat16", "uint8"),
+    "half toward +infinity": (quantizer(round_=half_up), "float32", "int8"),
+    "reciprocal": (quantizer(divide=lambda x, s: x * (x.dtype.type(1) / s)), "float32", "int8"),
+    "double rounding through float16": (
+        quantizer(divide=lambda x, s: (x / s).astype(np.float16)),
+        *("float32", "int8"),
+    ),
+    "double rounding through bfloat16": (
+        quantizer(divide=lambda x, s: (x / s).astype(BF16)),
+        *("float32", "uint8"),
+    ),
+    "quotient in float32": (
+        quantizer(divide=lambda x, s: x.astype(np.float32) / s.astype(np.float32)),
+        *("float16", "int8"),
+    ),
+    "quotient in float64": (
+        quantizer(divide=lambda x, s: x.astype(np.float64) / s.astype(np.float64)),
+        *("float32", "int8"),
+    ),
+    "reciprocal, fused with the zero point": (fused, "float32", "int8"),
+    "zero point inside": (quantizer(inside=True), "float32", "int8"),
+    "half toward -infinity": (quantizer(round_=ties(lambda n: n)), "float32", "int8"),
+    "half toward zero": (
+        quantizer(round_=ties(lambda n: np.where(n < 0, n + 1, n))),
+        *("float32", "int8"),
+    ),
+    "half to odd": (
+        quantizer(round_=ties(lambda n: np.where(n % 2 == 0, n + 1, n))),
+        *("float32", "int8"),
+    ),
+    "floor(q + 0.5)": (
+        quantizer(round_=lambda q: np.floor(q + q.dtype.type(0.5))),
+        *("float32", "int16"),
+    ),
+    "trunc(q + copysign(0.5, q))": (
+        quantizer(round_=lambda q: np.trunc(q + np.copysign(q.dtype.type(0.5), q))),
+        *("float32", "int16"),
+    ),
+    "trunc(q + 0.5)": (
+        quantizer(round_=lambda q: np.trunc(q + q.dtype.type(0.5))),
+        *("float32", "int8"),
+    ),
+    "scale in float16": (
+        quantizer(scales=lambda s: s.astype(np.float16).astype(s.dtype)),
+        *("float32", "int8"),
+    ),
+    "scale in bfloat16": (
+        quantizer(scales=lambda s: s.astype(BF16).astype(s.dtype)),
+        *("float32", "int8"),
+    ),
+    "first channel's scale for all": (
+        quantizer(scales=lambda s: np.full_like(s, s.reshape(-1)[0])),
+        *("float32", "int8"),
+    ),
+    "magnitude of negatives": (quantizer(round_=lambda q: np.rint(abs(q))), "float32", "uint8"),
+    "clamped before the zero point": (clamped(again=False), "float32", "int8"),
+    "clamped before the zero point and after it": (clamped(again=True), "float32", "uint8"),
+    "narrow range": (narrow, "float32", "int8"),
+    "through int32": (
+        quantizer(saturate=lambda whole: np.where(abs(whole) < 1 << 31, whole, -(1 << 31))),
+        *("float32", "int8"),
+    ),
+    "no saturation": (wrapping, "float32", "uint8"),
+}
+
+
+def dequantizer(
+    *,
+    scales: Any = lambda scale: scale,
+    subtract: Any = lambda x, point: x.astype(np.int64) - point.astype(np.int64),
+    multiply: Any = lambda n, scale: (n * scale.astype(np.float64)).astype(scale.dtype),
+) -> Any:
+    """A dequantization of parts, the others right."""
+
+    def kernel(x: Array, scale: Array, zero_point: Array, axis: int = 0) -> Array:
+        if scale.ndim:
+            sizes = [1] * x.ndim
+            sizes[axis] = scale.size
+            scale, zero_point = scale.reshape(sizes), zero_point.reshape(sizes)
+        found: Array = multiply(subtract(x, zero_point), scales(scale))
+        return found
+
+    return kernel
+
+
+def three_roundings(x: Array, scale: Array, zero_point: Array) -> Array:
+    product: Array = x.astype(scale.dtype) * scale - zero_point.astype(scale.dtype) * scale
+    return product
+
+
+def subnormals_flushed(n: Array, scale: Array) -> Array:
+    found = (n * scale.astype(np.float64)).astype(scale.dtype)
+    return np.where(abs(found) < np.finfo(scale.dtype).tiny, np.copysign(0, found), found)
+
+
+def product_in(kind: Any) -> Any:
+    return lambda n, scale: (n * scale.astype(np.float64)).astype("f4").astype(kind).astype("f4")
+
+
+DEQUANTIZED: dict[str, tuple[Any, str]] = {
+    "scale in float16": (
+        dequantizer(scales=lambda s: s.astype(np.float16).astype(s.dtype)),
+        "int8",
+    ),
+    "scale in bfloat16": (dequantizer(scales=lambda s: s.astype(BF16).astype(s.dtype)), "uint8"),
+    "first channel's scale for all": (
+        dequantizer(scales=lambda s: np.full_like(s, s.reshape(-1)[0])),
+        "int8",
+    ),
+    "difference wraps": (dequantizer(subtract=lambda x, point: x - point), "int8"),
+    "zero point scaled": (three_roundings, "uint8"),
+    "zero point forgotten": (
+        dequantizer(subtract=lambda x, point: x.astype(np.int64)),
+        "uint8",
+    ),
+    "product in float16": (dequantizer(multiply=product_in(np.float16)), "int8"),
+    "product in bfloat16": (dequantizer(multiply=product_in(BF16)), "int16"),
+    "flush subnormal results": (dequantizer(multiply=subnormals_flushed), "int8"),
+}
+
+
+@pytest.mark.parametrize("deviation", DEQUANTIZED)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_wrong_dequantization_is_named(deviation: str) -> None:
+    kernel, source = DEQUANTIZED[deviation]
+    asked: Any = {"dtypes": [source, "float32"]}
+    report = conformance.verify(kernel, operator="dequantize_linear", **asked)
+    assert not report.right
+    assert names(report) - {()} == {(deviation,)}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_right_dequantization_passes() -> None:
+    report = conformance.verify(dequantizer(), operator="dequantize_linear", dtypes=["int8"])
+    assert report.right, str(report)
+    assert len(report.verdicts) == 6
+
+
+def test_every_deviation_is_planted() -> None:
+    assert DEQUANTIZED.keys() == {deviation.name for deviation in DEQUANTIZATIONS}
+    assert QUANTIZED.keys() == {deviation.name for deviation in QUANTIZATIONS}
+
+
+@pytest.mark.parametrize("deviation", [name for name in QUANTIZED if name != "half to even"])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_wrong_quantization_is_named(deviation: str) -> None:
+    kernel, source, target = QUANTIZED[deviation]
+    asked: Any = {"dtypes": [source, target]}
+    report = conformance.verify(kernel, operator="quantize_linear", **asked)
+    assert not report.right
+    assert names(report) - {()} == {(deviation,)}
+
+
+@pytest.mark.parametrize("source", ["float32", "float16", "bfloat16"])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_right_quantization_passes(source: str) -> None:
+    report = conformance.verify(quantizer(), operator="quantize_linear", dtypes=[source])
+    assert report.right, str(report)
+    assert len(report.verdicts) == 8
+    assert {row.why for row in report.lacking} == {"it has no parameter block_size"}

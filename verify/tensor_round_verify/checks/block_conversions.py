@@ -1,0 +1,162 @@
+"""Verifying quantization into blocks, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from tensor_round.contract.dtypes import BY_NAME
+from tensor_round.contract.errors import CannotVerify
+
+from ..conversions.blocks.deviations import SOURCES_OF_LAYOUTS
+from ..conversions.blocks.operands import (
+    LAYOUTS,
+    block_operands,
+    coded_blocks,
+    decoded_operands,
+    quantized_operands,
+)
+from ..conversions.blocks.quantization import (
+    Array,
+    BlockDequantization,
+    BlockHow,
+    BlockQuantization,
+    Blocks,
+)
+from ..conversions.patterns import Operands
+from ..deviation import NO_REPORT, Deviation
+from ..explain import Explanation
+from ..reference import Bits, Flags, differs
+from ..report import CallFault, Example, Verdict
+from ..runtimes.forms import Arrays, Form, Values
+from ..runtimes.runtime import DequantizeBlocks, QuantizeBlocks, Runtime
+from .array_forms import Effort, Subject
+from .conversion_verdicts import verdict_on
+from .repeatability import Tried
+from .sample_arrays import Elements
+
+_STOCHASTIC = "the same array gives other results in another call: rounding is stochastic"
+#: An element's code beside that of its block's scale, as one number: (codes, scales).
+_CODES = "uint16"
+
+
+def _joined(blocks: Blocks, size: int) -> Array:
+    """The code of each element, with that of its scale above it."""
+    scales, codes = blocks
+    every = np.repeat(scales, size, axis=-1)[..., : codes.shape[-1]]
+    joined: Array = codes.astype(np.uint16) | every.astype(np.uint16) << 8
+    return joined
+
+
+def block_quantize_verdict(
+    runtime: Runtime, quantize: QuantizeBlocks, how: BlockQuantization, effort: Effort
+) -> Verdict:
+    """The verdict on a quantization into blocks; raises :class:`NotTaken`."""
+    x, fmt = block_operands(how), how.format
+    found = quantize(x)
+    verdict = _laid_out(how, found, lambda some: quantized_operands(how, x, some))
+    if not all(map(np.array_equal, found, quantize(x))):
+        return replace(verdict, calls=(CallFault(_STOCHASTIC),))
+    others = list(_of_parts(quantize, x[:12]))
+
+    def call(some: Values) -> object:
+        return _joined(quantize(some), fmt.size)
+
+    def example(bits: int, got: int, want: int) -> Example:
+        of_scale = got & 255 == want & 255
+        if of_scale:
+            got, want = got >> 8, want >> 8
+        return Example(how.source, bits, got & 255, want & 255, how.target, of_scale=of_scale)
+
+    # Rows of one block each: an element's result does not depend on other blocks.
+    results = _joined(found, fmt.size).reshape(-1)
+    bits = x.reshape(-1).view(f"<u{x.itemsize}")
+    elements = Elements(how.source, _CODES, fmt.size)
+    subject = Subject(Arrays(call, runtime.forms, runtime.slow), elements, np.not_equal, example)
+    tried = Tried(bits, results, results, None)
+    calls = subject.findings(lambda _: _joined(quantize(x), fmt.size).reshape(-1), tried, effort)
+    return calls.added_to(
+        replace(
+            verdict,
+            calls=tuple(other for other in others if isinstance(other, CallFault)),
+            refused=tuple(other for other in others if isinstance(other, str)),
+            specials=tuple(_of_specials(how, quantize, x)),
+        )
+    )
+
+
+def block_dequantize_verdict(
+    runtime: Runtime, dequantize: DequantizeBlocks, how: BlockDequantization, effort: Effort
+) -> Verdict:
+    """The verdict on the numbers of blocks; raises :class:`NotTaken`."""
+    blocks, size = coded_blocks(how.format), how.format.size
+    decoded = dequantize(blocks)
+    verdict = _laid_out(how, blocks, lambda some: (decoded_operands(how.format, some), decoded))
+
+    def call(joined: Values) -> object:
+        scales, codes = joined[..., ::size] >> 8, joined & 255
+        found = dequantize((scales.astype(np.uint8), codes.astype(np.uint8)))
+        return found.reshape(joined.shape).view(BY_NAME[how.target].numpy)
+
+    def differ(got: Bits, want: Bits) -> Flags:
+        return differs(got, want, how.target)
+
+    def example(joined: int, got: int, want: int) -> Example:
+        by = f"by {how.format.scale_value(joined >> 8)}"
+        return Example(how.source, joined & 255, got, want, how.target, by)
+
+    subject = Subject(
+        # What is given is split, in new memory.
+        Arrays(call, runtime.forms & ~Form.MEMORY, runtime.slow),
+        Elements(_CODES, how.target, size),
+        differ,
+        example,
+    )
+    tried = Tried(_joined(blocks, size).reshape(-1), decoded, decoded, None)
+    return subject.findings(lambda _: dequantize(blocks), tried, effort).added_to(verdict)
+
+
+def _laid_out(
+    how: BlockHow, blocks: Blocks, judged: Callable[[Blocks], tuple[Operands, Bits]]
+) -> Verdict:
+    """The verdict on blocks; if they lie wrongly, they are explained as they should lie."""
+    verdict = verdict_on(how, *judged(blocks))
+    if verdict.explanation.complete:
+        return verdict
+    for name, mended in LAYOUTS.items():
+        if not name.startswith("nibbles") or how.format.bits == 4:
+            other = verdict_on(how, *judged(mended(blocks)))
+            if other.wrong < verdict.wrong and other.explanation.numbers is not None:
+                found_in = SOURCES_OF_LAYOUTS.get(name, NO_REPORT)
+                layout = Deviation(name, "layout", name, found_in)
+                found = (layout, *other.explanation.numbers)
+                return replace(verdict, explanation=Explanation(found, ()))
+    return verdict
+
+
+def _of_parts(quantize: QuantizeBlocks, rows: Array) -> Iterator[CallFault | str]:
+    """Errors on rows whose last block is not whole, and their refusal in words."""
+    part = rows[:, :-3]
+    padded = np.concatenate([part, np.zeros((len(rows), 3), rows.dtype)], axis=1)
+    try:
+        scales, codes = quantize(part)
+    except CannotVerify as error:
+        yield f"an array of shape {part.shape}: {error.reason}"
+        return
+    right = quantize(padded)
+    if (scales != right[0]).any() or (codes != right[1][:, : part.shape[-1]]).any():
+        yield CallFault(f"an array of shape {part.shape} has other results than with zeros behind")
+
+
+def _of_specials(how: BlockQuantization, quantize: QuantizeBlocks, x: Array) -> Iterator[str]:
+    """The scale of a block with a NaN, and of one with infinity, of which there is no rule."""
+    for special in (np.nan, np.inf):
+        block = x[:1].copy()
+        block[0, 1] = special
+        try:
+            scale = how.format.scale_value(int(quantize(block)[0][0, 0]))
+            yield f"{how.target}: the scale of a block with {special} is {scale}"
+        except CannotVerify as error:
+            yield f"{how.target}: a block with {special} is refused: {error.reason}"

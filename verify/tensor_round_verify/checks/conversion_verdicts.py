@@ -1,0 +1,112 @@
+"""The verdict on the results of a conversion: counted by class, and explained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from tensor_round.contract.differences.classes import Codes
+from tensor_round.contract.dtypes import BY_NAME
+
+from ..conversions.blocks.quantization import BlockDequantization, BlockQuantization
+from ..conversions.classes import ConversionClass, classes_of
+from ..conversions.conversion import Cast, Dequantization, Quantization
+from ..conversions.deviation import AnyHow, deviated
+from ..conversions.deviations import Combination, combinations, fitting, singles
+from ..conversions.patterns import Operands
+from ..explain import FEW, Explanation, Places, Rule, Search
+from ..reference import FLOATS, Bits, differs, is_nan
+from ..report import Effect, Example, IndexOf, Verdict
+from .tally import Block, Tally
+
+
+def verdict_on(how: AnyHow, operands: Operands, got: Bits, index: IndexOf | None = None) -> Verdict:
+    """The verdict on the results of a conversion for these operands.
+
+    ``index`` tells where in a tensor an operand is, for those that are one's elements.
+    """
+    want, codes = how.results(operands), classes_of(how, operands)
+    wrong = differs(got, want, how.target)
+    places = np.flatnonzero(wrong)
+    # In one width: the types of operands and results differ.
+    x, y, z = (bits[places].astype(np.uint64) for bits in (operands.bits, got, want))
+    tally = Tally()
+    tally.add(Block(codes, places, x, y, z, effects(y, z)))
+
+    def example(place: int, x: int, got: int, want: int) -> Example:
+        by, where = given(how, operands, place), index and index(place)
+        of_scale = isinstance(how, BlockQuantization) and bool(operands.zero_points[place] < 0)
+        return Example(how.source, x, got, want, how.target, by, where, of_scale)
+
+    explanation = _explained(how, operands, got, _of_each(codes, places))
+    return tally.verdict((how.name, how.rounding), tuple(ConversionClass), explanation, example)
+
+
+def _of_each(codes: Codes, places: Places) -> Places:
+    """A few of the places, some of each class."""
+    some = [
+        own[:: max(1, own.size // FEW)] for own in (places[codes[places] == c] for c in range(16))
+    ]
+    return np.concatenate(some)
+
+
+def _explained(how: AnyHow, operands: Operands, got: Bits, faults: Places) -> Explanation:
+    """The simplest deviations that predict every result; ``faults`` are some wrong ones."""
+    differ = partial(differs, dtype=how.target)
+    nan = is_nan(how.source, operands.bits) if how.source in FLOATS else np.zeros(got.size, bool)
+
+    def searched(some: Iterable[Combination], of_nans: Iterable[Combination] = ()) -> Explanation:
+        asked = ((False, ((), *some)), (True, ((), *of_nans)))
+        rules = [
+            Rule(each, deviated(how, each).results, nans) for nans, own in asked for each in own
+        ]
+        found = Search(rules, differ)
+        found.add(operands.at, got, nan)
+        return found.explanation()
+
+    single = singles(how)
+    numbers = [some for some in single if some[0].aspect != "nans"]
+    # A type, or one on the way, may change NaNs too.
+    explanation = searched(
+        numbers, [some for some in single if some[0].aspect in ("nans", "type", "path")]
+    )
+    if explanation.numbers is not None:
+        return explanation
+    # Of deviations that occur together each explains a fault, if it can be alone.
+    faults = faults[~nan[faults]]
+    some, found = operands.at(faults), got[faults]
+    useless = {
+        one.name for (one,) in numbers if differ(deviated(how, [one]).results(some), found).all()
+    }
+    useful = [one for one in fitting(how) if one.name not in useless and one.aspect != "nans"]
+    joined = searched(combinations(how, useful))
+    return replace(explanation, numbers=joined.numbers)
+
+
+def effects(got: Bits, want: Bits) -> npt.NDArray[np.uint8]:
+    """The :class:`Effect` of each wrong result, off by one or another."""
+    # Neighbouring floats of one sign, and neighbouring integers: their patterns differ by 1.
+    by_one = np.abs(got.astype(np.int64) - want.astype(np.int64)) == 1
+    return np.where(by_one, Effect.OFF_BY_ONE, Effect.OTHER).astype(np.uint8)
+
+
+def given(how: AnyHow, operands: Operands, place: int) -> str:
+    """By what an operand was converted, in words."""
+    if not operands.scales.size:
+        return ""
+    point = int(operands.zero_points[place])
+    if isinstance(how, Cast | Quantization | Dequantization):
+        kind = how.target if isinstance(how, Dequantization) else how.source
+        scale = operands.scales[place : place + 1].view(BY_NAME[kind].numpy)[0]
+        return f"by scale {scale} and zero point {point}"
+    by = "" if how.tensor_scale == 1 else f" and the tensor's {how.tensor_scale:.9g}"
+    if isinstance(how, BlockDequantization):
+        return f"by {how.format.scale_value(point)}{by}"
+    if point < 0:
+        return f"as amax{by and ' by'}{by[4:]}"
+    amax = how.values(operands.scales[place : place + 1])[0]
+    return f"by {how.format.scale_value(point)}{by} of amax {amax:.9g}"

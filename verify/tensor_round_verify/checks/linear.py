@@ -1,0 +1,131 @@
+"""Verifying linear quantization and dequantization: by one scale, per axis, and in blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from tensor_round.contract.dtypes import BY_NAME
+from tensor_round.contract.errors import CannotVerify
+
+from ..conversions.conversion import Dequantization, Quantization
+from ..conversions.patterns import Operands, Trial, integer_trials, trials
+from ..explain import Differs
+from ..reference import FLOATS, Bits, bits_type, differs
+from ..report import CallFault, Example, Verdict
+from ..runtimes.forms import Arrays, Values
+from ..runtimes.runtime import NotTaken, QuantizeBits, Runtime, TimedOut, patterns
+from .array_forms import Effort, Findings, Subject
+from .conversion_verdicts import given, verdict_on
+from .repeatability import Tried
+from .sample_arrays import Elements
+
+Linear = Quantization | Dequantization
+#: Shapes with an axis of :data:`~..conversions.patterns.CHANNELS`: ranks 1 to 5, tails of vectors.
+AXES = (
+    *(((4,), 0), ((4, 19), 0), ((19, 4), 1), ((19, 4), -1), ((4, 1024), 0), ((1024, 4), 1)),
+    *(((3, 4, 5), 1), ((1, 4, 67), 1), ((2, 3, 4), -1), ((2, 3, 4, 2, 3), 2)),
+)
+
+
+def linear_verdict(runtime: Runtime, convert: QuantizeBits, how: Linear, effort: Effort) -> Verdict:
+    """The verdict on a quantization or dequantization; raises :class:`NotTaken`."""
+    some = trials if isinstance(how, Quantization) else integer_trials
+    has_channels = how.per_axis or how.blocked
+    differ = partial(differs, dtype=how.target)
+    done: list[tuple[Trial, Tried]] = []
+    refused: dict[str, set[int]] = {}
+    for trial in some(how.source, how.target, per_axis=has_channels):
+        try:
+            if has_channels:  # an element's place is its channel's
+                got = convert(trial)
+                tried = Tried(trial.bits, got, got, None)
+            else:
+                want = how.results(trial.operands())
+                tried = Tried.of(partial(_by, convert, trial), trial.bits, want, differ)
+            done.append((trial, tried))
+        except NotTaken as error:
+            refused.setdefault(error.detail, set()).update(trial.zero_points.tolist())
+    if not done:
+        raise NotTaken(next(iter(refused)))
+    operands = Operands.joined([trial.operands() for trial, _ in done])
+    found = verdict_on(how, operands, np.concatenate([tried.got for _, tried in done]))
+    skipped = [
+        f"zero points {', '.join(map(str, sorted(points)))}: {why}"
+        for why, points in refused.items()
+    ]
+    # By a scale that is no power of two, if there is a choice.
+    trial, tried = done[min(6, len(done) - 1)]
+    if has_channels:
+        calls = _of_axes(convert, how, trial, tried, differ)
+    else:
+        where = given(how, trial.operands(), 0)
+        subject = Subject(
+            Arrays(partial(_call, convert, trial), runtime.forms, runtime.slow),
+            Elements(how.source, how.target),
+            differ,
+            lambda x, got, want: Example(how.source, x, got, want, how.target, where),
+        )
+        calls = subject.findings(partial(_by, convert, trial), tried, effort)
+    specials = tuple(_of_nans(convert, how, trial))
+    return calls.added_to(replace(found, refused=tuple(skipped), specials=specials))
+
+
+def _by(convert: QuantizeBits, trial: Trial, bits: Bits) -> Bits:
+    return convert(replace(trial, bits=bits))
+
+
+def _call(convert: QuantizeBits, trial: Trial, x: Values) -> object:
+    return convert.call(replace(trial, view=x))
+
+
+def _of_axes(
+    convert: QuantizeBits, how: Linear, trial: Trial, tried: Tried, differ: Differs
+) -> Findings:
+    """Arrays whose channels lie along several axes, and the same call again."""
+    if differ(convert(trial), tried.got).any():
+        return Findings((CallFault("differs from call to call"),), unsteady=True)
+    wrong: dict[str, Example] = {}
+    refused = list[str]()
+    count, draw = trial.bits.size // trial.scales.size, np.random.default_rng(754)
+    for shape, axis in () if how.blocked else AXES:
+        sizes = [1] * len(shape)
+        sizes[axis] = trial.scales.size
+        channels = np.arange(trial.scales.size).reshape(sizes)
+        places = channels * count + draw.integers(0, count, shape)
+        view = trial.bits[places].view(BY_NAME[how.source].numpy)
+        told = f"axis {axis} of shape {shape}"
+        try:
+            found = convert.call(replace(trial, view=view, axis=axis))
+            got = patterns(found, shape, how.target, "it").reshape(-1)
+        except TimedOut:
+            raise
+        except CannotVerify as error:
+            refused.append(f"{told}: {error.reason}")
+            continue
+        known, bits = tried.got[places].reshape(-1), trial.bits[places].reshape(-1)
+        for i in np.flatnonzero(differ(got, known))[:1]:
+            where = given(how, trial.operands(), int(places.reshape(-1)[i]))
+            x, y, z = int(bits[i]), int(got[i]), int(known[i])
+            wrong[told] = Example(how.source, x, y, z, how.target, where)
+    faults = (
+        [CallFault(f"wrong for {', '.join(wrong)}", next(iter(wrong.values())))] if wrong else []
+    )
+    return Findings(tuple(faults), tuple(refused))
+
+
+def _of_nans(convert: QuantizeBits, how: Linear, trial: Trial) -> Iterator[str]:
+    """What a NaN becomes, of which there is no rule."""
+    if how.source not in FLOATS or how.per_axis or how.blocked:
+        return
+    nan = np.full(8, np.nan).astype(BY_NAME[how.source].numpy).view(bits_type(how.source))
+    try:
+        got = convert(replace(trial, bits=nan)).view(BY_NAME[how.target].numpy)
+    except CannotVerify as error:
+        yield f"{how.name}: NaN is refused: {error.reason}"
+        return
+    values = ", ".join(map(str, dict.fromkeys(got.tolist())))
+    yield f"{how.name}: NaN becomes {values} with zero point {trial.zero_points[0]}"
