@@ -84,6 +84,13 @@ def test_directml_padding_is_zeros(service: Service, count: int) -> None:
     for payload in (x.tobytes(), padded):
         reply = post(service, descriptor, payload)
         assert reply.content == padded
+    # Into another layout: the padding of the input has no place there.
+    apart = {**sizes, "Strides": [2 * count, 2 * count, 2 * count, 2]}
+    into_gaps = json.dumps(varied("directml", {**changes, "desc.OutputTensor": apart}))
+    reply = post(service, into_gaps, x.tobytes())
+    assert reply.status == 200, reply.content
+    check_clean(reply)
+    assert np.count_nonzero(np.frombuffer(reply.content, "<f2") == 1) == count
     # What the sender has in the padding is not kept either.
     if len(padded) > x.nbytes:
         assert post(service, descriptor, x.tobytes() + SECRET * 2).content == padded

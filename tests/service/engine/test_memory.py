@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tensor_round.contract.errors import Overloaded, TensorTooLarge
 from tensor_round_service.backends import Bytes
@@ -246,6 +249,32 @@ def test_pending_reservation_needs_room_to_the_byte_but_takes_none(used: int, pe
     assert room.in_use == used
     room.reserve(left, of=LARGE, pending=pending)
     assert room.in_use == used + left
+
+
+TIB = 1 << 40
+#: From a byte to 2^40, of each order of magnitude.
+SIZES = st.builds(lambda bits, more: (1 << bits) + more, st.integers(0, 40), st.integers(-1, 1))
+#: What jobs do, by their numbers: reserve so many bytes while so many wait, or end.
+STEPS = st.lists(st.tuples(st.integers(0, 3), st.none() | st.tuples(SIZES, SIZES)))
+
+
+@given(limit=st.sampled_from([BUDGET, 8 * TIB]), steps=STEPS)
+def test_any_jobs_return_exactly_what_they_reserved(
+    limit: int, steps: list[tuple[int, tuple[int, int] | None]]
+) -> None:
+    room = budget_of(limit)
+    jobs, reserved = [Job(room) for _ in range(4)], [0] * 4
+    for number, step in [*steps, *((number, None) for number in range(4))]:
+        if step is None:
+            jobs[number].end(reusable=True)
+            reserved[number] = 0
+        else:
+            with contextlib.suppress(Overloaded, TensorTooLarge):
+                jobs[number].reserve(step[0], step[1])
+                reserved[number] += step[0]
+        assert room.in_use == sum(reserved) <= limit
+        assert jobs[number].other_bytes() == sum(reserved) - reserved[number]
+    assert room.in_use == 0
 
 
 def test_released_memory_is_free_again_to_the_byte() -> None:
