@@ -20,7 +20,9 @@ def main() -> int:
         return 0 if is_ready(os.environ) else 1
     except (OSError, HTTPException) as error:
         print(f"no response: {error}", file=sys.stderr)
-        return 1
+    except ValueError:
+        print("no check: TENSOR_ROUND_PORT must be an integer", file=sys.stderr)
+    return 1
 
 
 def is_ready(environment: Mapping[str, str]) -> bool:

@@ -341,6 +341,13 @@ def test_healthcheck_of_the_image_asks_as_the_settings_say(
     assert healthcheck(**settings, **where) == 1
 
 
+def test_healthcheck_of_the_image_says_which_port_it_cannot_use() -> None:
+    environment = {**os.environ, "TENSOR_ROUND_PORT": "tcp://10.0.0.7:8000"}
+    ended = run([], environment, module="tensor_round_service.process.healthcheck")
+    (line,) = ended.stderr.decode().splitlines()
+    assert (ended.returncode, line) == (1, "no check: TENSOR_ROUND_PORT must be an integer")
+
+
 def test_healthcheck_of_the_image_finds_a_silent_server_unhealthy() -> None:
     with socket.create_server(("127.0.0.2", 0)) as silent:
         assert healthcheck(HOST="127.0.0.2", PORT=str(silent.getsockname()[1])) == 1

@@ -350,7 +350,7 @@ def test_inherited_sockets_serve_all_paths_beside_a_port_for_metrics(tmp_path: P
             assert "METRICS_PORT" in moved.json()["detail"]
             service.port = metrics_port
             assert service.get("/metrics").status == 200
-            assert service.get("/livez").status == 404
+            assert service.get("/operators").status == 404
             service.uds = str(tmp_path / "socket")
             assert post(service, ieee754("float32", [3]), X.tobytes()).content == ROUNDED
             # The address is a loopback address, so only known hosts are allowed.
