@@ -48,8 +48,10 @@ def nginx(text: str, folder: Path) -> Iterator[Path]:
         # It writes the file once it listens.
         while process.poll() is None and not (folder / "pid").exists():
             time.sleep(0.01)
-        yield log
-        process.send_signal(signal.SIGQUIT)  # it ends when its requests are over
+        try:
+            yield log
+        finally:
+            process.send_signal(signal.SIGQUIT)  # it ends when its requests are over
         assert process.wait(60) == 0
     found = re.findall(r"^.*\[(?:emerg|alert|crit)\].*$", log.read_text(), re.M)
     assert not found, "\n".join(found)
