@@ -22,6 +22,7 @@ from tensor_round.contract.errors import (
     UnsupportedMediaType,
     problem,
 )
+from tensor_round.contract.operators.model import LISTED_FAULTS
 from tensor_round.contract.wire import native
 
 from .failures import FAILED, NO_MEMORY, refusal_for
@@ -142,7 +143,8 @@ def _as_refusal(error: Exception, request: FastAPIRequest) -> RequestRefused:
             allow = ", ".join(sorted(_methods(request)))
             return MethodNotAllowed(f"this path allows {allow}", allow=allow)
         case RequestValidationError():
-            return InvalidDescriptor.of([Fault(tuple(e["loc"]), e["msg"]) for e in error.errors()])
+            found = error.errors()[:LISTED_FAULTS]
+            return InvalidDescriptor.of([Fault(tuple(e["loc"]), e["msg"]) for e in found])
     return refusal_for(error)
 
 

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from typing import Any
 
 from tensor_round.contract.call import RoundCall
@@ -19,8 +18,8 @@ from tensor_round.contract.errors import (
 )
 from tensor_round.contract.layout import Layout
 from tensor_round.contract.operators import registry
+from tensor_round.contract.operators.model import unknown
 from tensor_round.contract.progress import Pause, no_pause
-from tensor_round.contract.quoting import not_accepted
 from tensor_round.contract.wire import native, strictjson
 
 from ..codec import jsontensor, nesting
@@ -38,8 +37,6 @@ _LIMITS = strictjson.Limits(native.MAX_JSON_DEPTH, nesting.MAX_CONTAINERS, nativ
 _MEMBERS = ("descriptor", "data")
 #: The members of the short form; the shape may be that of the data.
 _SHORT_MEMBERS = ("operator", "dtype", "shape", "data")
-#: Maximum number of unknown fields in a refusal.
-_LISTED_FAULTS = 32
 #: Fields of all dialects that describe memory layouts, which numbers in JSON do not have.
 _LAYOUT_FIELDS = frozenset({"strides", "byte_length", "Strides", "TotalTensorSizeInBytes"})
 
@@ -121,10 +118,7 @@ class TensorDocument:
                 "the JSON has neither descriptor nor operator; write "
                 '{"operator": "onnx", "dtype": "float32", "data": [0.5]}'
             )
-        faults = [
-            Fault((name[:40],), not_accepted(name, members, wrong="unknown field"))
-            for name in islice((n for n in document if n not in members), _LISTED_FAULTS)
-        ]
+        faults = unknown(document, members, "field")
         if "data" not in document:
             faults.append(Fault(("data",), "is required"))
         if operator is not None and "operator" in document:

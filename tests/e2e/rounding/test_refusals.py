@@ -269,6 +269,68 @@ def test_every_response_forbids_sniffing_and_most_forbid_caching(service: Servic
     assert replies["file"].headers.get_all("Cache-Control") == ["no-cache"]
 
 
+MANY = {f"{MARK}-{number}": number for number in range(480)}
+LONG = MARK * 1000
+#: Requests of some 8 KiB, most of them names that only the caller knows.
+WORDY: dict[str, tuple[str, Fields, bytes]] = {
+    **{
+        f"{name}-descriptor": ("/round", headers(json.dumps(descriptor)), BODY)
+        for name, descriptor in {
+            "short": {"operator": "onnx", "dtype": "float32", "shape": [4], **MANY},
+            "long-operator": {"operator": LONG, "dtype": "float32", "shape": [4]},
+            "attributes": {"operator": {"dialect": "onnx", **MANY}, "dtype": "x", "shape": [4]},
+            "long-name": {"operator": "onnx", "dtype": "float32", "shape": [4], LONG: 1},
+            "dialect": {"dialect": "ieee754", **MANY},
+            "inner": {"dialect": "ieee754", "input": MANY},
+            "shape": {"dialect": "ieee754", "input": {"dtype": "float32", "shape": [-1] * 480}},
+            "values": {"dialect": "ieee754", "input": {"dtype": LONG, "shape": [LONG]}},
+        }.items()
+    },
+    **{
+        f"{name}-document": ("/round", JSON, json.dumps(content).encode())
+        for name, content in {
+            "short": {"operator": "onnx", "dtype": "float32", "data": [1], **MANY},
+            "long": {"descriptor": json.loads(GOOD), "data": [1], **MANY},
+            "in-short": {"operator": {"dialect": "onnx", **MANY}, "dtype": "float32", "data": []},
+            "data": {"descriptor": json.loads(GOOD), "data": [LONG]},
+            "nesting": {"operator": "onnx", "dtype": "float32", "data": [[1], *[[]] * 480]},
+        }.items()
+    },
+    "query": (f"/round?{LONG}=1", {}, b""),
+    "operator-in-query": (f"/round?operator={LONG}", NPY, npy(np.zeros(4, "<f4"))),
+    "type": ("/round", {"Content-Type": LONG}, b""),
+    "coding": ("/round", headers(Content_Encoding=LONG), BODY),
+    "digest": ("/round", headers(Content_Digest=f"sha-256=:{LONG}:"), BODY),
+    "npy": ("/round", NPY, npy(np.zeros(4, [(MARK * 20, "<f4")]))),
+    "path": (f"/{LONG}", {}, b""),
+    "model": (infer_path(LONG), JSON, b"{}"),
+    "version": (infer_path("round", LONG), JSON, b"{}"),
+    **{
+        name: (infer_path("round"), JSON, json.dumps(content).encode())
+        for name, content in {
+            "input": document(tensor("FP32", [4], LONG)),
+            "inputs": {"inputs": [tensor("FP32", [4], each, data=[1] * 4) for each in MANY]},
+            "datatype": document(tensor(LONG, [4])),
+            "parameters": document(tensor("FP32", [4], parameters={LONG: LONG})),
+            "output": document(tensor("FP32", [1], data=[1]), outputs=[{"name": LONG}]),
+            "mode": document(tensor("FP32", [1], data=[1]), parameters={"rounding_mode": LONG}),
+        }.items()
+    },
+    "trace": ("/v2/trace/setting", JSON, json.dumps(MANY).encode()),
+    "load": (f"/v2/repository/models/{LONG}/load", JSON, json.dumps({"parameters": MANY}).encode()),
+}
+
+
+@pytest.mark.parametrize(("path", "fields", "body"), WORDY.values(), ids=WORDY)
+def test_no_refusal_is_longer_than_8_kib(
+    service: Service, path: str, fields: Fields, body: bytes
+) -> None:
+    reply = service.request("POST", path, body, fields)
+    assert 400 <= reply.status < 500, reply.content[:200]
+    assert len(reply.content) < 8 << 10
+    assert sum(map(len, reply.headers.values())) < 2 << 10
+
+
 @pytest.mark.not_behind("nginx", reason="it has a limit of its own, or waits for the body")
 @pytest.mark.parametrize("declared", [1, 10 << 30])
 def test_refusal_does_not_wait_for_the_body(service: Service, declared: int) -> None:

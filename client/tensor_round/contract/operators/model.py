@@ -6,7 +6,7 @@ Their errors are the faults of a refusal, with this project's messages.
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
@@ -71,6 +71,18 @@ def faults_of(error: ValidationError, model: type[BaseModel]) -> list[Fault]:
         faults.append(Fault(_loc(finding["loc"]), _message(finding)))
     if len(findings) > LISTED_FAULTS:
         faults.append(Fault((), f"and {len(findings) - LISTED_FAULTS} more errors"))
+    return faults
+
+
+def unknown(names: Iterable[str], known: Collection[str], what: str, *loc: str) -> list[Fault]:
+    """The faults of those names that are not known, 33 at most; ``what`` begins their messages."""
+    found = [name for name in names if name not in known]
+    faults = [
+        Fault((*loc, shown_key(name)), not_accepted(name, known, wrong=f"unknown {what}"))
+        for name in found[:LISTED_FAULTS]
+    ]
+    if len(found) > LISTED_FAULTS:
+        faults.append(Fault(loc, f"and {len(found) - LISTED_FAULTS} more errors"))
     return faults
 
 

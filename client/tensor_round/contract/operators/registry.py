@@ -27,7 +27,7 @@ from ..rounding import Rounding
 from ..wire import strictjson
 from .dialect import Dialect
 from .dialects.ieee754 import IEEE754Round as IEEE754Round
-from .model import OperatorDescriptor
+from .model import OperatorDescriptor, unknown
 from .operator import ANY_SHAPE, RoundOperator
 
 # isort: off
@@ -197,11 +197,7 @@ def read_short(document: Mapping[str, Any]) -> OperatorDescriptor:
     ``operator`` is one word, or an object with ``dialect`` and the operator's attributes; ``dtype``
     is a canonical name. Raises :class:`InvalidDescriptor` with the members that are wrong.
     """
-    faults = [
-        Fault((name,), not_accepted(name, _SHORT, wrong="unknown field"))
-        for name in document
-        if name not in _SHORT
-    ]
+    faults = unknown(document, _SHORT, "field")
     faults += [Fault((name,), "is required") for name in _SHORT if name not in document]
     if faults:
         raise InvalidDescriptor.of(faults)
@@ -233,13 +229,8 @@ def _from_attributes(document: Any) -> RoundOperator:
     kind = DIALECTS[name].object
     names = kind.attributes()
     given = {key: value for key, value in document.items() if key != "dialect"}
-    unknown = [
-        Fault(("operator", key), not_accepted(key, names, wrong="unknown attribute"))
-        for key in given
-        if key not in names
-    ]
-    if unknown:
-        raise InvalidDescriptor.of(unknown)
+    if faults := unknown(given, names, "attribute", "operator"):
+        raise InvalidDescriptor.of(faults)
     with _faults_at("operator"):
         return kind(**given)
 
