@@ -87,6 +87,22 @@ RUNTIMES = (
         *("blocks.open_gfloat", "gfloat"),
     ),
     RuntimeName(
+        *("mlx", "", "MLX's round, trunc, ceil, floor, astype and quantize, on the CPU"),
+        *("mlx.MLX", "mlx[cpu]"),
+    ),
+    RuntimeName(
+        *("tinygrad", "[:DEVICE]", "tinygrad's round, trunc, ceil, floor"),
+        *("tinygrad.Tinygrad", "tinygrad"),
+    ),
+    RuntimeName(
+        *("triton", "", "Triton's floor, ceil and casts in its interpreter"),
+        *("triton.Triton", "triton torch"),
+    ),
+    RuntimeName(
+        *("gguf", "", "gguf's MXFP4 and NVFP4, of blocks"),
+        *("gguf.open_gguf", "gguf"),
+    ),
+    RuntimeName(
         *("python", ":MODULE:FUNCTION", "a function that gets and returns a NumPy array"),
         "function.open_function",
     ),

@@ -1,0 +1,98 @@
+"""``mlx``: MLX on the CPU: its rounding, its casts, and its block formats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+
+from tensor_round.contract.dtypes import BY_NAME
+
+from ..conversions.blocks.quantization import Array
+from ..conversions.conversion import Cast
+from .blocks import BlockLibrary
+from .forms import Form, Values
+from .runtime import Adapter, NotTaken, RoundBits
+
+FUNCTIONS = {
+    "ties_to_even": mx.round,
+    "toward_zero": mx.trunc,
+    "toward_positive": mx.ceil,
+    "toward_negative": mx.floor,
+}
+TYPES = {
+    "float16": mx.float16,
+    "bfloat16": mx.bfloat16,
+    "float32": mx.float32,
+    "float64": mx.float64,
+}
+#: Its names of block formats.
+MODES = {"mxfp4_e2m1": "mxfp4", "mxfp8_e4m3": "mxfp8", "nvfp4": "nvfp4"}
+
+
+# MLX's arrays have annotations that this package cannot see.
+class MLX(BlockLibrary, Adapter):
+    """MLX, whose arrays belong to one thread's stream."""
+
+    dtypes = tuple(TYPES)
+    operators = FUNCTIONS
+    roundings = tuple(FUNCTIONS)
+    concurrent = False
+    forms = Form.LENGTH | Form.EMPTY | Form.RANK
+
+    def __init__(self, _: str, __: float) -> None:
+        mx.set_default_device(mx.cpu)
+        super().__init__(f"mlx {mx.__version__}, cpu", _quantize, _dequantize)
+
+    def _rounds(self, dtype: str, rounding: str) -> Callable[[Values], Values]:
+        function = self._operator(dtype, rounding)
+        return lambda x: _numbers(function(_given(x)), x.dtype)
+
+    def cast(self, how: Cast) -> RoundBits:
+        """Cast by ``astype``, or to E4M3 by ``to_fp8``."""
+        own = BY_NAME[how.target].numpy
+        if how.rounding != "ties_to_even" or how.source not in TYPES:
+            raise NotTaken(f"it has no cast of {how.source} that rounds {how.rounding}")
+        if how.saturate and how.target == "float8_e4m3fn":
+            return self._casting(lambda x: _numbers(mx.to_fp8(_given(x)), own), how)
+        if how.saturate or how.target not in TYPES:
+            raise NotTaken(f"it has no cast to {how.target} here")
+        target = TYPES[how.target]
+        return self._casting(lambda x: _numbers(_given(x).astype(target), own), how)
+
+
+def _given(x: Values) -> Any:
+    """MLX's array of the same bits."""
+    kind = TYPES[BY_NAME_OF[x.dtype]]
+    return mx.array(np.ascontiguousarray(x).view(f"u{x.itemsize}")).view(kind)
+
+
+BY_NAME_OF = {BY_NAME[name].numpy: name for name in TYPES}
+
+
+def _numbers(found: Any, own: Any) -> Values:
+    bits = np.array(found.view(getattr(mx, f"uint{8 * own.itemsize}")))
+    numbers: Values = bits.view(own)
+    return numbers
+
+
+def _quantize(x: Array, fmt: str, _: str) -> Any:
+    codes, scales = mx.quantize(_given(x), mode=_mode(fmt))
+    packed = np.array(codes).view(np.uint8)
+    return np.array(scales).reshape(*x.shape[:-1], -1), packed.reshape(*x.shape[:-1], -1)
+
+
+def _dequantize(scales: Array, codes: Array, fmt: str, dtype: Any) -> Array:
+    packed = codes if fmt == "mxfp8_e4m3" else codes[..., ::2] | codes[..., 1::2] << 4
+    words = mx.array(np.ascontiguousarray(packed).view(np.uint32))
+    kind = TYPES[BY_NAME_OF[dtype]]
+    found = mx.dequantize(words, mx.array(scales), mode=_mode(fmt), dtype=kind)
+    return _numbers(found, dtype)
+
+
+def _mode(fmt: str) -> str:
+    if fmt not in MODES:
+        raise NotImplementedError(f"it has no {fmt}")
+    return MODES[fmt]

@@ -1,0 +1,79 @@
+"""``tinygrad[:DEVICE]``: tinygrad's rounding and casts, by the kernels that it compiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tinygrad
+from tinygrad import Device, Tensor, dtypes
+
+from tensor_round.contract.dtypes import BY_NAME
+from tensor_round.contract.errors import CannotVerify
+
+from ..conversions.conversion import Cast
+from .forms import Form, Values
+from .runtime import Adapter, RoundBits, first_line, plain, version
+
+FUNCTIONS = {
+    "ties_to_even": "round",
+    "toward_zero": "trunc",
+    "toward_positive": "ceil",
+    "toward_negative": "floor",
+}
+TYPES = {
+    "float8_e4m3fn": "fp8e4m3",
+    "float8_e5m2": "fp8e5m2",
+    **{name: name for name in ("float16", "bfloat16", "float32", "float64")},
+}
+
+
+# tinygrad's tensors have annotations that this package cannot see.
+class Tinygrad(Adapter):
+    """Tinygrad on one device; its cache of kernels is a database of one thread."""
+
+    dtypes = ("float16", "bfloat16", "float32", "float64")
+    operators = FUNCTIONS
+    roundings = tuple(FUNCTIONS)
+    concurrent = False
+    forms = Form.LENGTH | Form.RANK
+    # It compiles each shape.
+    slow = True
+
+    def __init__(self, device: str, _: float) -> None:
+        def opened() -> str:
+            name: str = device or Device.DEFAULT
+            Tensor([1.0], device=name).round().realize()
+            return name
+
+        try:
+            self._device = self.worker.within(None, opened)
+        except Exception as error:  # of any class: compilers that are missing, devices
+            why = first_line(error)
+            told = "; its CPU needs clang: on Debian, apt-get install clang" if not device else ""
+            raise CannotVerify(f"tinygrad has no device {device}: {why}{told}") from error
+        self.name = f"tinygrad {version(tinygrad)}, {self._device}"
+
+    def _rounds(self, dtype: str, rounding: str) -> Callable[[Values], Values]:
+        function = self._operator(dtype, rounding)
+        return lambda x: self._computed(lambda t: getattr(t, function)(), x, dtype, dtype)
+
+    def cast(self, how: Cast) -> RoundBits:
+        """Cast by ``cast``."""
+        plain(how)
+        kind = getattr(dtypes, TYPES[how.target])
+        return self._casting(
+            lambda x: self._computed(lambda t: t.cast(kind), x, how.source, how.target), how
+        )
+
+    def _computed(
+        self, function: Callable[[Any], Any], x: Values, source: str, target: str
+    ) -> Values:
+        """The results of a function of tensors, of patterns and as patterns."""
+        bits = np.ascontiguousarray(x).view(f"u{x.itemsize}")
+        own, wanted = getattr(dtypes, TYPES[source]), BY_NAME[target].numpy
+        found = function(Tensor(bits, device=self._device).bitcast(own))
+        raw = getattr(dtypes, f"uint{8 * wanted.itemsize}")
+        numbers: Values = found.bitcast(raw).numpy().view(wanted)
+        return numbers

@@ -1,0 +1,80 @@
+"""``triton``: Triton's interpreter on the CPU: its floor and ceil, and its casts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+os.environ["TRITON_INTERPRET"] = "1"  # read where a kernel is decorated
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+
+from tensor_round.contract.dtypes import BY_NAME
+
+from ..conversions.conversion import Cast
+from .forms import Form, Values
+from .runtime import Adapter, NotTaken, RoundBits, plain, version
+
+#: Elements of a program of a kernel.
+BLOCK = 1 << 16
+
+
+# Triton has no annotations, and the interpreter runs kernels as they are written.
+@triton.jit  # type: ignore[untyped-decorator,unused-ignore]
+def _floor(x, y, n, size: tl.constexpr):  # type: ignore[no-untyped-def]
+    i = tl.program_id(0) * size + tl.arange(0, size)
+    tl.store(y + i, tl.floor(tl.load(x + i, mask=i < n)), mask=i < n)
+
+
+@triton.jit  # type: ignore[untyped-decorator,unused-ignore]
+def _ceil(x, y, n, size: tl.constexpr):  # type: ignore[no-untyped-def]
+    i = tl.program_id(0) * size + tl.arange(0, size)
+    tl.store(y + i, tl.ceil(tl.load(x + i, mask=i < n)), mask=i < n)
+
+
+@triton.jit  # type: ignore[untyped-decorator,unused-ignore]
+def _cast(x, y, n, size: tl.constexpr):  # type: ignore[no-untyped-def]
+    i = tl.program_id(0) * size + tl.arange(0, size)
+    tl.store(y + i, tl.load(x + i, mask=i < n).to(y.dtype.element_ty), mask=i < n)
+
+
+class Triton(Adapter):
+    """Kernels of one operator, as NumPy computes them in the interpreter."""
+
+    dtypes = ("float32", "float64")
+    operators = {"toward_positive": _ceil, "toward_negative": _floor}  # noqa: RUF012
+    roundings = tuple(operators)
+    concurrent = False
+    forms = Form.LENGTH
+
+    def __init__(self, _: str, __: float) -> None:
+        self.name = f"triton {version(triton)}, interpreter"
+
+    def _rounds(self, dtype: str, rounding: str) -> Callable[[Values], Values]:
+        return _running(self._operator(dtype, rounding), dtype, dtype)
+
+    def cast(self, how: Cast) -> RoundBits:
+        """Cast by ``to``."""
+        plain(how)
+        if how.source == "float64":
+            raise NotTaken("it casts float32 here")
+        return self._casting(_running(_cast, how.source, how.target), how)
+
+
+def _running(kernel: Any, source: str, target: str) -> Callable[[Values], Values]:
+    own, wanted = getattr(torch, source), BY_NAME[target].numpy
+    raw = getattr(torch, f"int{8 * wanted.itemsize}")
+
+    def run(x: Values) -> Values:
+        given = torch.from_numpy(np.ascontiguousarray(x).view(f"<i{x.itemsize}")).view(own)
+        result = torch.empty(x.size, dtype=raw)
+        programs = (max(1, -(-x.size // BLOCK)),)
+        kernel[programs](given, result.view(getattr(torch, target)), x.size, size=BLOCK)
+        found: Values = result.numpy().view(wanted)
+        return found
+
+    return run
