@@ -17,6 +17,7 @@ from tensor_round.contract.operators.dialects.onnx import NUMBERS
 from tensor_round.contract.operators.importers.onnx_node import DEFAULT_DOMAINS, label
 
 from ..runtimes import NotTaken, Runtime, open_runtime
+from ..runtimes.onnx_model import constant
 from ..runtimes.runtime import RunsOnnx, first_line
 from ..runtimes.tensors import Array, Tensor
 from .graph import (
@@ -103,10 +104,10 @@ class OnnxGraph(Graph):
                 info = onnx.helper.make_tensor_value_info(name, NUMBERS[tensor.dtype], tensor.shape)
                 model.graph.input.append(info)
             else:
-                model.graph.initializer.append(_constant(name, tensor))
+                model.graph.initializer.append(constant(name, tensor))
         if own.op_type == "CastLike":
             like = Tensor.of_bytes(self._types[names[1]], (0,), b"")
-            model.graph.initializer.append(_constant(names[1], like))
+            model.graph.initializer.append(constant(names[1], like))
         model.graph.output.add().name = own.output[0]
         given = {names[0]: operands[0].array()}
         found = _running(runtime).run_onnx(model.SerializeToString(), given, [own.output[0]])
@@ -203,11 +204,6 @@ def _running(runtime: Runtime) -> RunsOnnx:
     if not isinstance(runtime, RunsOnnx):
         raise NotTaken("it runs operators here, not models")
     return runtime
-
-
-def _constant(name: str, tensor: Tensor) -> Any:
-    data = tensor.bits.tobytes()
-    return onnx.helper.make_tensor(name, NUMBERS[tensor.dtype], tensor.shape, data, raw=True)
 
 
 def _loaded(path: Path) -> Any:

@@ -1,4 +1,4 @@
-"""``litert[:builtin]``: LiteRT's (TensorFlow Lite's) ROUND, CEIL and FLOOR, on float32 only."""
+"""``litert[:builtin]``: LiteRT's (TensorFlow Lite's) ROUND, CEIL, FLOOR, CAST and QUANTIZE."""
 
 from __future__ import annotations
 
@@ -6,12 +6,20 @@ from collections.abc import Callable
 from typing import Any
 
 from tensor_round.contract.errors import CannotVerify
+from tensor_round.contract.operators.operator import name_in
 
+from ..conversions.conversion import Cast, Quantization
+from ..conversions.patterns import Trial
 from .forms import Form
-from .runtime import Adapter, version
+from .runtime import Adapter, NotTaken, QuantizeBits, RoundBits, plain, version
 
 #: The builtin operator of each direction.
 OPERATORS = {"ties_to_even": "ROUND", "toward_positive": "CEIL", "toward_negative": "FLOOR"}
+#: The names of its types that are verified.
+TYPES = {
+    **{name.upper(): name for name in ("float16", "bfloat16", "float32", "float64")},
+    **{name.upper(): name for name in ("float8_e4m3fn", "float8_e5m2", "int8", "uint8", "int16")},
+}
 #: The argument for LiteRT's own kernels, in place of the XNNPACK delegate that it uses by default.
 BUILTIN = "builtin"
 
@@ -37,11 +45,31 @@ class LiteRT(Adapter):
         self.name = f"litert {version(ai_edge_litert)}, {kind}"
 
     def _rounds(self, dtype: str, rounding: str) -> Callable[[Any], Any]:
+        return self._running(_model(self._operator(dtype, rounding), dtype, dtype))
+
+    def cast(self, how: Cast) -> RoundBits:
+        """Cast by a model of CAST."""
+        plain(how)
+        return self._casting(self._running(_model("CAST", how.source, how.target)), how)
+
+    def quantize(self, how: Quantization) -> QuantizeBits:
+        """Quantize by a model of QUANTIZE, whose scales and zero points are its result's type."""
+        if how.source != "float32" or how.target == "uint16":
+            raise NotTaken(f"it does not quantize {how.source} to {how.target}")
+
+        def quantize(trial: Trial) -> Any:
+            x, scale, point = how.arrays(trial)
+            by = (scale.reshape(-1).tolist(), point.reshape(-1).tolist())
+            return self._running(_model("QUANTIZE", how.source, how.target, by))(x)
+
+        return self._by_trials(quantize, how)
+
+    def _running(self, model: bytes) -> Callable[[Any], Any]:
         from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
         resolver = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
         interpreter = Interpreter(
-            model_content=_model(self._operator(dtype, rounding)),
+            model_content=model,
             experimental_op_resolver_type=resolver if self._builtin else OpResolverType.AUTO,
         )
 
@@ -55,17 +83,31 @@ class LiteRT(Adapter):
         return run
 
 
-def _model(operator: str) -> bytes:
-    """A flatbuffer: one operator from tensor 0 to tensor 1, of one dimension of any size."""
+def _model(
+    operator: str, source: str, target: str, by: tuple[list[float], list[int]] | None = None
+) -> bytes:
+    """A flatbuffer: one operator from tensor 0 to tensor 1, of one dimension of any size.
+
+    ``by`` are the scales and zero points of the result, of its first dimension if they are several.
+    """
     import flatbuffers
     from ai_edge_litert import schema_py_generated as schema
 
-    def tensor(name: str) -> Any:  # a class of the generated schema
+    def tensor(name: str, dtype: str) -> Any:  # a class of the generated schema
         made = schema.TensorT()
-        made.name, made.type, made.buffer = name, schema.TensorType.FLOAT32, 0
+        kind = name_in(TYPES, dtype)
+        made.name, made.type, made.buffer = name, getattr(schema.TensorType, kind), 0
         made.shape, made.shapeSignature = [1], [-1]
         return made
 
+    x, y = tensor("x", source), tensor("y", target)
+    if by is not None:
+        y.quantization = schema.QuantizationParametersT()
+        y.quantization.scale, y.quantization.zeroPoint = by
+        y.quantization.quantizedDimension = 0
+        # Several scales need a dimension that is known.
+        x.shape, y.shape = ([len(by[0]), 1],) * 2 if len(by[0]) > 1 else ([1], [1])
+        x.shapeSignature = y.shapeSignature = [len(by[0]), -1] if len(by[0]) > 1 else [-1]
     code = schema.OperatorCodeT()
     code.builtinCode = getattr(schema.BuiltinOperator, operator)
     # For older readers, whose field holds at most 127.
@@ -73,7 +115,7 @@ def _model(operator: str) -> bytes:
     node = schema.OperatorT()
     node.inputs, node.outputs = [0], [1]
     graph = schema.SubGraphT()
-    graph.tensors, graph.operators = [tensor("x"), tensor("y")], [node]
+    graph.tensors, graph.operators = [x, y], [node]
     graph.inputs, graph.outputs = [0], [1]
     model = schema.ModelT()
     model.version, model.buffers = 3, [schema.BufferT()]

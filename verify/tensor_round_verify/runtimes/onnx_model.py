@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
+import onnx
 from onnx import parser
 
 from tensor_round.contract.operators.dialects.onnx import DTYPES as ONNX_DTYPES
@@ -11,6 +13,7 @@ from tensor_round.contract.operators.dialects.onnx import NUMBERS
 from tensor_round.contract.operators.operator import name_in
 
 from ..reference import FLOATS
+from .tensors import Tensor
 
 #: The operator of each direction. Round is ties_to_even only.
 OPERATORS = {"ties_to_even": "Round", "toward_positive": "Ceil", "toward_negative": "Floor"}
@@ -49,6 +52,24 @@ def linear_model(
     some = ", ".join(f"{name} = {value}" for name, value in options.items())
     node = f"{operator} {f'<{some}> ' if some else ''}({', '.join(inputs)})"
     return _model(12, 25, node, inputs, _type(target, ranks[0]))
+
+
+def with_constants(model: bytes, constants: Mapping[str, Tensor]) -> bytes:
+    """The model with constants in place of some of its inputs."""
+    proto = onnx.load_model_from_string(model)
+    left = [value for value in proto.graph.input if value.name not in constants]
+    del proto.graph.input[:]
+    proto.graph.input.extend(left)
+    for name, tensor in constants.items():
+        proto.graph.initializer.append(constant(name, tensor))
+    serialized: bytes = proto.SerializeToString()
+    return serialized
+
+
+def constant(name: str, tensor: Tensor) -> Any:  # onnx has no annotations
+    """A TensorProto."""
+    kind, data = NUMBERS[tensor.dtype], tensor.bits.tobytes()
+    return onnx.helper.make_tensor(name, kind, tensor.shape, data, raw=True)
 
 
 def _type(dtype: str, rank: int) -> str:

@@ -12,10 +12,11 @@ from tensor_round.contract.errors import CannotVerify
 from tensor_round.contract.operators.dialects import openvino as dialect
 from tensor_round.contract.operators.operator import name_in
 
-from ..conversions.conversion import Cast
+from ..conversions.conversion import Cast, Quantization
+from ..conversions.patterns import Trial
 from ..reference import WIDTHS
 from .forms import Form, Values
-from .runtime import Adapter, NotTaken, RoundBits, plain, version
+from .runtime import Adapter, NotTaken, QuantizeBits, RoundBits, plain, version
 from .tensors import Array, Tensor, for_openvino, infer, of_openvino
 
 MODES = {rounding.value: mode for mode, rounding in dialect.MODES.items()}
@@ -67,6 +68,22 @@ class OpenVINO(Adapter):
             )
 
         return self._casting(lambda x: compiled(x.ndim)(x), how)
+
+    def quantize(self, how: Quantization) -> QuantizeBits:
+        """Quantize by ONNX's QuantizeLinear of constants, as OpenVINO's reader converts it."""
+        try:
+            from .onnx_model import linear_model, with_constants
+        except ImportError as error:
+            raise NotTaken(f"its QuantizeLinear needs the package onnx: {error}") from error
+
+        def quantize(trial: Trial) -> Any:
+            x, scale, point = (Tensor.of(array) for array in how.arrays(trial))
+            ranks, options = (len(x.shape), len(scale.shape)), how.options(trial)
+            model = linear_model("QuantizeLinear", how.source, how.target, ranks, options)
+            held = with_constants(model, {"scale": scale, "zero_point": point})
+            return self.run_onnx(held, {"x": x.array()}, ["y"], strict=True)["y"].array()
+
+        return self._by_trials(quantize, how)
 
     def run_onnx(
         self,
