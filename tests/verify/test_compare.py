@@ -7,6 +7,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -15,7 +16,7 @@ from support.cases.array_cases import LAYOUTS, bits, expected_bits, patterns
 from support.cases.descriptors import WORDS
 from support.cases.wrong_kernels import PLANTED, PLANTED_IDS, Array, int_of_sum, right, trunc_of_sum
 from tensor_round.contract.dtypes import BY_NAME
-from tensor_round_verify import DEVIATIONS, ROUNDINGS, rounded, samples
+from tensor_round_verify import DEVIATIONS, ROUNDINGS, Converted, rounded, samples
 from tensor_round_verify.comparison import by_instructions
 
 RULES = {deviation.name: deviation.rounds for deviation in DEVIATIONS}
@@ -217,8 +218,8 @@ def test_big_endian_beside_little() -> None:
 NOT_ALIKE: dict[str, tuple[Any, Any, type[Exception], str]] = {
     "shape": (np.zeros((2, 3)), np.zeros(6), tr.InvalidArgument, "b has shape (6,), a has (2, 3)"),
     "dtype": (
-        *(np.zeros(3, "f4"), np.zeros(3, "f2"), tr.InvalidArgument),
-        "b has dtype float16, a has float32",
+        *(np.zeros(3, "i4"), np.zeros(3, "i2"), tr.InvalidArgument),
+        "b has dtype int16, a has int32",
     ),
     "no-array": (np.zeros(3), "text", tr.InvalidArgumentType, "b is a str, not an array"),
     "complex": (np.zeros(3, complex), np.zeros(3, complex), tr.InvalidDescriptor, "complex128"),
@@ -241,3 +242,93 @@ def test_every_pass_tells_how_far_it_is() -> None:
     assert told[0] == (0, 400_000)
     assert told[-1] == (400_000, 400_000)
     assert all(some[0] < other[0] for some, other in pairwise(told))
+
+
+def numbers() -> Array:
+    x = (np.random.default_rng(1).standard_normal((30, 50)) * 3).astype(np.float32)
+    x[0, :4] = 0, -0.0, 500, 2.5
+    return x
+
+
+def quantized(x: Array, scale: float, point: int, dtype: Any) -> Array:
+    ends = np.iinfo(dtype)
+    return np.clip(np.rint(x / np.float32(scale)) + point, ends.min, ends.max).astype(dtype)
+
+
+def truncated(x: Array) -> Array:
+    return (x.view(np.uint32) >> 16).astype(np.uint16).view(ml_dtypes.bfloat16)
+
+
+E4M3, E5M2 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
+#: What was made of numbers, the conversion in words, and the deviations in it.
+CONVERTED: dict[str, tuple[Callable[[Array], Array], str, tuple[str, ...]]] = {
+    "half": (lambda x: x.astype(np.float16), "cast to float16 ties_to_even", ()),
+    "bits": (truncated, "cast to bfloat16 toward_zero", ()),
+    "not-saturated": (lambda x: x.astype(E4M3), "cast to float8_e4m3fn ties_to_even", ()),
+    "saturated": (
+        lambda x: np.clip(x, -448, 448).astype(E4M3),
+        "cast to float8_e4m3fn ties_to_even, saturated",
+        (),
+    ),
+    "twice": (
+        lambda x: x.astype(ml_dtypes.bfloat16).astype(E5M2),
+        "cast to float8_e5m2 ties_to_even",
+        ("through bfloat16",),
+    ),
+    "int8": (
+        lambda x: quantized(x, 0.05, 0, np.int8),
+        "quantized to int8 ties_to_even by scale 0.05 and zero point 0",
+        (),
+    ),
+    "uint8": (
+        lambda x: quantized(x, 0.0371, 128, np.uint8),
+        "quantized to uint8 ties_to_even by scale 0.0371 and zero point 128",
+        (),
+    ),
+    "narrow": (
+        lambda x: np.maximum(quantized(x - 9, 0.05, 0, np.int8), -127),
+        "quantized to int8 ties_to_even by scale 0.05 and zero point 0",
+        ("narrow range",),
+    ),
+}
+
+
+@pytest.mark.parametrize(("convert", "told", "names"), CONVERTED.values(), ids=CONVERTED)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_an_array_of_another_type_is_a_conversion(
+    convert: Callable[[Array], Array], told: str, names: tuple[str, ...]
+) -> None:
+    a = numbers() - (9 if "narrow range" in names else 0)
+    b = convert(numbers())
+    found = tr.compare(a, b)
+    assert isinstance(found, Converted)
+    assert (found.conversion, found.deviations, found.different) == (told, names, 0), str(found)
+    assert found.exact == (not names)
+    assert found.sentence.startswith(f"array b is array a {told}")
+    b.reshape(-1)[777] = 1
+    other = tr.compare(a, b)
+    assert (other.different, other.exact) == (1, False)
+    assert "first [15, 27]: x " in str(other)
+    assert json.loads(json.dumps(other.as_data()))["first"][0]["index"] == [15, 27]
+
+
+def test_integers_are_dequantized_by_the_scale_that_explains_them() -> None:
+    a = quantized(numbers(), 0.0371, 128, np.uint8)
+    b = ((a.astype(np.int32) - 128) * np.float64(np.float32(0.0371))).astype(np.float32)
+    found = tr.compare(a, b)
+    assert (found.exact, found.names) == (True, ("array a", "array b"))
+    assert "dequantized to float32 by scale 0.0371 and zero point 128" in str(found)
+
+
+def test_a_scale_that_is_given_is_taken() -> None:
+    a = numbers()
+    b = quantized(a, 0.05, 3, np.int8)
+    found = tr.compare(a, b, scale=0.05, zero_point=3)
+    assert (found.exact, found.different) == (True, 0)
+    other = tr.compare(a, b, scale=0.04, zero_point=3)
+    assert isinstance(other, Converted)
+    assert not other.explained
+    with pytest.raises(tr.InvalidArgument, match="without scale and zero point"):
+        tr.compare(a, a.astype(np.float16), scale=0.05)
+    with pytest.raises(tr.InvalidArgument, match="rounding has no scale"):
+        tr.compare(a, np.rint(a), scale=0.05)

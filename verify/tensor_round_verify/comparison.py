@@ -20,6 +20,7 @@ from tensor_round.contract.operators.dialects.ieee754 import IEEE754Round
 from tensor_round.contract.operators.registry import operators_on
 from tensor_round.contract.progress import ProgressCallback, counted
 
+from .converted import Converted, compare_converted
 from .deviation import words
 from .deviations import Combination, combinations, kernel_of, nan_combinations
 from .explain import BLOCK, Rule, Search
@@ -129,18 +130,35 @@ class Comparison:
 @overload
 def compare(a: Any, b: None = None, *, progress: Progress = False) -> Differences: ...
 @overload
-def compare(a: Any, b: object, *, progress: Progress = False) -> Comparison: ...
-def compare(a: Any, b: object = None, *, progress: Progress = False) -> Differences | Comparison:
+def compare(
+    a: Any,
+    b: object,
+    *,
+    scale: float | None = None,
+    zero_point: int | None = None,
+    progress: Progress = False,
+) -> Comparison | Converted: ...
+def compare(
+    a: Any,
+    b: object = None,
+    *,
+    scale: float | None = None,
+    zero_point: int | None = None,
+    progress: Progress = False,
+) -> Differences | Comparison | Converted:
     """The operator or deviation that turns ``a`` into ``b``.
+
+    If ``b`` has another dtype, the cast, or the linear quantization or dequantization, that does
+    so: by ``scale`` and ``zero_point``, or by those that explain it.
 
     With ``a`` alone: the differences of the rounding directions and dialects' operators on it.
 
-    Arrays and ``progress`` are as for :meth:`Client.round`; ``b`` has the shape and dtype of
-    ``a``. Elements are compared by their bits, masked ones included. A mapped file may be larger
-    than memory. No service is needed.
+    Arrays and ``progress`` are as for :meth:`Client.round`; ``b`` has the shape of ``a``. Elements
+    are compared by their bits, masked ones included. A mapped file may be larger than memory. No
+    service is needed.
 
     Raises :class:`InvalidDescriptor` for a dtype or rank that no operator accepts, and
-    :class:`InvalidArgument` for arrays of different shape or dtype.
+    :class:`InvalidArgument` for arrays of different shape, or types that no conversion has.
     """
     first = read_array(a, "a")
     shape = first.array.shape
@@ -154,7 +172,10 @@ def compare(a: Any, b: object = None, *, progress: Progress = False) -> Differen
     if second.array.shape != shape:
         raise InvalidArgument(f"b has shape {second.array.shape}, a has {shape}")
     if second.dtype != first.dtype:
-        raise InvalidArgument(f"b has dtype {second.dtype}, a has {first.dtype}")
+        types = first.dtype, second.dtype
+        return compare_converted(first.array, second.array, types, scale, zero_point)
+    if not (scale is None and zero_point is None):
+        raise InvalidArgument(f"a and b are {first.dtype}: rounding has no scale and zero point")
     return _Pair(first.array, second.array, first.dtype, progress).comparison()
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from decimal import Decimal
 from enum import IntFlag
 from itertools import groupby
 from typing import Any, TypeVar
@@ -90,6 +93,18 @@ def _value(dtype: str, bits: int, *, of_scale: bool = False) -> Value:
     return Value.of(dtype, bits)
 
 
+def _both(dtype: str, bits: int, value: Value) -> str:
+    """A number in decimal, if that is not exact in hexadecimal too, and its bits."""
+    number = math.nan
+    if dtype in FLOATS:
+        row = BY_NAME[dtype]
+        with np.errstate(invalid="ignore"):  # ml_dtypes converts a signalling NaN
+            number = float(np.array([bits], row.bits).view(row.numpy)[0])
+    if not math.isfinite(number) or Decimal(value.value) == Decimal(number):
+        return f"{value.value} ({value.bits})"
+    return f"{value.value} = {re.sub('[.]?0*(?=p)', '', number.hex())} ({value.bits})"
+
+
 @dataclass(frozen=True, slots=True)
 class Example:
     """One wrong result: the patterns of operand ``x``, result ``got`` and right result ``want``."""
@@ -105,6 +120,9 @@ class Example:
     index: tuple[int, ...] | None = None
     #: Whether the results are scales of a block format.
     of_scale: bool = False
+    #: How the result differs, and how far the operand is from 1, in patterns.
+    effect: Effect | None = None
+    distance: int = 0
 
     def _values(self) -> dict[str, Value]:
         to = self.to or self.dtype
@@ -115,7 +133,9 @@ class Example:
         }
 
     def __str__(self) -> str:
-        x, got, want = (f"{each.value} ({each.bits})" for each in self._values().values())
+        to, values = self.to or self.dtype, self._values()
+        x = _both(self.dtype, self.x, values["x"])
+        got, want = _both(to, self.got, values["got"]), _both(to, self.want, values["want"])
         where = "" if self.index is None else f"{list(self.index)}: "
         return f"{where}x {x}{self.given and ' '}{self.given}: got {got}, want {want}"
 
@@ -182,6 +202,8 @@ class Verdict:
     refused: tuple[str, ...] = ()
     #: Of blocks: what became of those with a NaN or infinity, which no rule tells.
     specials: tuple[str, ...] = ()
+    #: Verdicts of this name are told once, if they have one explanation.
+    alike: str = ""
     #: Whether the same call gives other results each time: then nothing is counted.
     unsteady: bool = False
 
@@ -189,6 +211,14 @@ class Verdict:
     def right(self) -> bool:
         """Whether nothing is wrong, with a pattern or a call."""
         return not (self.wrong or self.calls)
+
+    @property
+    def examples(self) -> list[Example]:
+        """Wrong results, the nearest to 1 first; one for each effect if they are explained."""
+        every = [example for count in self.classes for example in count.first]
+        every.sort(key=lambda example: example.distance)
+        first = {example.effect: example for example in reversed(every)}
+        return [e for e in every if not self.explanation.complete or first[e.effect] is e]
 
     @property
     def causes(self) -> tuple[str, ...]:
@@ -303,16 +333,16 @@ class Report:
         """The whole report; faults that several directions share are reported once."""
         lines = [self.runtime, "", *_table(self)]
         wrong = [verdict for verdict in self.verdicts if not verdict.right]
-        for alike in _grouped(wrong, lambda v: (v.dtype, v.digest, v.causes)):
-            examples = [count.first[0] for count in alike[0].classes]
+        for alike in _grouped(wrong, _likeness):
+            examples = alike[0].examples
             examples += [fault.example for fault in alike[0].calls if fault.example]
             lines += ["", f"{_named(alike)}: {alike[0].sentence}."]
             lines += [f"  {example}" for example in examples]
         lines += _of_nans(self)
         lines += _apart(dict.fromkeys(f"refused: {r}" for v in self.verdicts for r in v.refused))
         lines += _apart(dict.fromkeys(told for v in self.verdicts for told in v.specials))
-        rows = _grouped(self.lacking, lambda row: (row.dtype, row.sentence))
-        lines += _apart(f"{_named(some)}: {some[0].sentence}" for some in rows)
+        rows = _grouped(self.lacking, lambda row: row.sentence)
+        lines += _apart(f"{_folded(some)}: {some[0].sentence}" for some in rows)
         return "\n".join([*lines, *_apart(self.notes)])
 
     def as_data(self) -> dict[str, Any]:
@@ -386,9 +416,24 @@ def _grouped(rows: Iterable[Row], key: Callable[[Row], object]) -> list[list[Row
     return list(groups.values())
 
 
+def _likeness(verdict: Verdict) -> object:
+    """What verdicts that are told once share."""
+    if verdict.alike and verdict.explanation.complete:
+        return verdict.alike, str(verdict.explanation), verdict.causes
+    return verdict.dtype, verdict.digest, verdict.causes
+
+
 def _named(rows: Sequence[Verdict | Lacking]) -> str:
-    """The dtype that rows share, and their directions."""
-    return f"{rows[0].dtype} {', '.join(row.rounding for row in rows)}"
+    """The dtypes of rows, and their directions."""
+    dtypes, roundings = (dict.fromkeys(each) for each in zip(*(r.pair for r in rows), strict=True))
+    return f"{' and '.join(dtypes)} {', '.join(roundings)}"
+
+
+def _folded(rows: Sequence[Lacking]) -> str:
+    """The same of the first dtype, and how many more there are."""
+    own = [row for row in rows if row.dtype == rows[0].dtype]
+    more = len({row.dtype for row in rows}) - 1
+    return f"{_named(own)}{f' and {more} more' if more else ''}"
 
 
 def _of_nans(report: Report) -> list[str]:

@@ -38,6 +38,8 @@ from .sample_arrays import (
 
 #: Calls with the same array, unless more are asked for, and threads that call at once.
 REPEATS, THREADS = 3, 4
+#: Arrays that are given again after others were wrong.
+CONTROLS = 3
 #: Elements of the largest array of blocks, and of one that is also drawn from all operands.
 MOST = 1 << 17
 #: Lengths that are tried if they are asked for: those that float32 cannot count, and those whose
@@ -127,6 +129,8 @@ class Outcomes:
     wrong: dict[Any, Wrong] = field(default_factory=dict)
     failed: dict[Any, Outcome] = field(default_factory=dict)
     first: Example | None = None
+    #: The first few that are right.
+    right: list[Trial] = field(default_factory=list)
 
     def join(self, others: Outcomes) -> None:
         """Add those of other calls with the same names."""
@@ -163,7 +167,8 @@ class ArrayForms:
     def findings(self) -> Findings:
         """Try every form; raises :class:`TimedOut`."""
         forms = self._arrays.forms
-        was_right = not self._arrays.slow and self._is_right(self._trials.line(LENGTH))
+        control = self._trials.line(LENGTH)
+        was_right = not self._arrays.slow and self._is_right(control)
         steps = (
             # A whole block was repeated before.
             (self._repeated, not self._arrays.slow or self._effort.repeat > REPEATS),
@@ -181,11 +186,10 @@ class ArrayForms:
                 step()
         if was_right and self._unsteady is None:
             # Calls may have changed what others give.
-            trial = self._trials.line(LENGTH)
-            outcome = self._called(trial)
-            if outcome.got is not None and self._wrong(trial, outcome) is not None:
+            outcome = self._called(control)
+            if self._has_wrong(control, outcome):
                 cause = "differs from call to call: right at first, wrong after further calls"
-                self._unsteady = CallFault(cause, self._example(trial, outcome))
+                self._unsteady = CallFault(cause, self._example(control, outcome))
         if self._unsteady is not None:
             # Results that change by themselves look as if anything had changed them.
             return Findings((self._unsteady,), unsteady=True)
@@ -261,6 +265,8 @@ class ArrayForms:
             elif (wrong := self._wrong(trial, outcome)) is not None:
                 found.wrong[name] = wrong
                 found.first = found.first or self._example(trial, outcome)
+            elif len(found.right) < CONTROLS:
+                found.right.append(trial)
         return found
 
     def _lengths(self) -> None:
@@ -277,11 +283,8 @@ class ArrayForms:
             more = f" and {others} other lengths" if others else ""
             self._add(f"arrays of {length:,} {nouns}{more}: {outcome.why}")
         if found.wrong:
-            right = [n for n in tried if n not in found.failed and n not in found.wrong]
-            if self._unsteady is None and not all(
-                self._is_right(self._trials.line(n)) for n in (*right[:2], *right[-1:])
-            ):
-                cause = "differs from call to call: lengths that were right are wrong later"
+            if self._unsteady is None and not all(map(self._is_right, found.right)):
+                cause = "differs from call to call: arrays that were right are wrong later"
                 self._unsteady = CallFault(cause, found.first)
             by_unit = {
                 n: Wrong(np.unique(wrong.places // unit), wrong.what)
@@ -389,7 +392,7 @@ class ArrayForms:
         """The results that are not the known ones, if the same call gives them again."""
         if outcome.got is None or not self._has_wrong(trial, outcome):
             return None
-        got, x = outcome.got, self._pool.bits[trial.places]
+        got, x = outcome.got, np.asarray(self._pool.bits[trial.places])
         again = self._called(trial)
         if again.got is None or self._differs(again.got, got).any():
             self._unsteady = CallFault("differs from call to call", self._example(trial, outcome))

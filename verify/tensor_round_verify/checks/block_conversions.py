@@ -28,16 +28,18 @@ from ..conversions.blocks.quantization import (
 from ..conversions.patterns import Operands
 from ..deviation import NO_REPORT, Deviation
 from ..explain import Explanation
-from ..reference import Bits, Flags, differs
+from ..reference import Bits, Flags, bits_type, differs
 from ..report import CallFault, Example, Verdict
 from ..runtimes.forms import Arrays, Form, Values
-from ..runtimes.runtime import DequantizeBlocks, QuantizeBlocks, Runtime
-from .array_forms import Effort, Subject
+from ..runtimes.runtime import DequantizeBlocks, QuantizeBlocks, Runtime, values
+from .array_forms import Effort, Findings, Subject
 from .conversion_verdicts import verdict_on
-from .repeatability import Tried
+from .repeatability import Moved, Tried
 from .sample_arrays import Elements
 
 _STOCHASTIC = "the same array gives other results in another call: rounding is stochastic"
+#: Operands of one call, before all are given at once.
+PART = 1 << 14
 #: An element's code beside that of its block's scale, as one number: (codes, scales).
 _CODES = "uint16"
 
@@ -55,11 +57,30 @@ def block_quantize_verdict(
 ) -> Verdict:
     """The verdict on a quantization into blocks; raises :class:`NotTaken`."""
     x, fmt = block_operands(how), how.format
-    found = quantize(x)
+    bits = x.reshape(-1).view(bits_type(how.source))
+
+    def of_rows(rows: int) -> Blocks:
+        """The blocks of the operands, of so many rows in each call."""
+        parts = [
+            quantize(values(part.reshape(-1), how.source).reshape(part.shape))
+            for part in (
+                bits.reshape(x.shape)[start : start + rows] for start in range(0, len(x), rows)
+            )
+        ]
+        scales, codes = (np.concatenate(each) for each in zip(*parts, strict=True))
+        return scales, codes
+
+    rows = max(1, PART // x.shape[1])
+    found = of_rows(rows)
     verdict = _laid_out(how, found, lambda some: quantized_operands(how, x, some))
-    if not all(map(np.array_equal, found, quantize(x))):
-        return replace(verdict, calls=(CallFault(_STOCHASTIC),))
+    if not all(map(np.array_equal, found, of_rows(rows))):
+        return Findings((CallFault(_STOCHASTIC),), unsteady=True).added_to(verdict)
     others = list(_of_parts(quantize, x[:12]))
+    results = _joined(found, fmt.size).reshape(-1)
+    whole = _joined(of_rows(len(x)), fmt.size).reshape(-1)
+    moved = None
+    for i in np.flatnonzero(whole != results)[:1].tolist():
+        moved = Moved(i, bits.size, int(bits[i]), int(whole[i]), int(results[i]))
 
     def call(some: Values) -> object:
         return _joined(quantize(some), fmt.size)
@@ -70,13 +91,10 @@ def block_quantize_verdict(
             got, want = got >> 8, want >> 8
         return Example(how.source, bits, got & 255, want & 255, how.target, of_scale=of_scale)
 
-    # Rows of one block each: an element's result does not depend on other blocks.
-    results = _joined(found, fmt.size).reshape(-1)
-    bits = x.reshape(-1).view(f"<u{x.itemsize}")
     elements = Elements(how.source, _CODES, fmt.size)
     subject = Subject(Arrays(call, runtime.forms, runtime.slow), elements, np.not_equal, example)
-    tried = Tried(bits, results, results, None)
-    calls = subject.findings(lambda _: _joined(quantize(x), fmt.size).reshape(-1), tried, effort)
+    tried = Tried(bits, results, results, moved)
+    calls = subject.findings(lambda _: results, tried, effort)
     return calls.added_to(
         replace(
             verdict,

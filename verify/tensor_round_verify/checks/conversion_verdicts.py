@@ -21,7 +21,7 @@ from ..conversions.patterns import Operands
 from ..explain import FEW, Explanation, Places, Rule, Search
 from ..reference import FLOATS, Bits, differs, is_nan
 from ..report import Effect, Example, IndexOf, Verdict
-from .tally import Block, Tally
+from .tally import Block, Tally, from_one
 
 
 def verdict_on(how: AnyHow, operands: Operands, got: Bits, index: IndexOf | None = None) -> Verdict:
@@ -35,7 +35,8 @@ def verdict_on(how: AnyHow, operands: Operands, got: Bits, index: IndexOf | None
     # In one width: the types of operands and results differ.
     x, y, z = (bits[places].astype(np.uint64) for bits in (operands.bits, got, want))
     tally = Tally()
-    tally.add(Block(codes, places, x, y, z, effects(y, z)))
+    distances = None if index else from_one(operands.bits[places], how.source)
+    tally.add(Block(codes, places, x, y, z, effects(y, z, how.target), distances))
 
     def example(place: int, x: int, got: int, want: int) -> Example:
         by, where = given(how, operands, place), index and index(place)
@@ -87,11 +88,14 @@ def _explained(how: AnyHow, operands: Operands, got: Bits, faults: Places) -> Ex
     return replace(explanation, numbers=joined.numbers)
 
 
-def effects(got: Bits, want: Bits) -> npt.NDArray[np.uint8]:
-    """The :class:`Effect` of each wrong result, off by one or another."""
+def effects(got: Bits, want: Bits, target: str) -> npt.NDArray[np.uint8]:
+    """The :class:`Effect` of each wrong result: off by one, without its sign, or another."""
     # Neighbouring floats of one sign, and neighbouring integers: their patterns differ by 1.
     by_one = np.abs(got.astype(np.int64) - want.astype(np.int64)) == 1
-    return np.where(by_one, Effect.OFF_BY_ONE, Effect.OTHER).astype(np.uint8)
+    sign = np.uint64(FLOATS[target].sign_bit if target in FLOATS else 0)
+    lost = (want & sign > 0) & (got == want ^ sign)
+    found = [Effect.SIGN_LOST, Effect.OFF_BY_ONE]
+    return np.select([lost, by_one], found, Effect.OTHER).astype(np.uint8)
 
 
 def given(how: AnyHow, operands: Operands, place: int) -> str:
@@ -102,7 +106,7 @@ def given(how: AnyHow, operands: Operands, place: int) -> str:
     if isinstance(how, Cast | Quantization | Dequantization):
         kind = how.target if isinstance(how, Dequantization) else how.source
         scale = operands.scales[place : place + 1].view(BY_NAME[kind].numpy)[0]
-        return f"by scale {scale} and zero point {point}"
+        return f"by scale {scale!s} and zero point {point}"
     by = "" if how.tensor_scale == 1 else f" and the tensor's {how.tensor_scale:.9g}"
     if isinstance(how, BlockDequantization):
         return f"by {how.format.scale_value(point)}{by}"

@@ -70,8 +70,14 @@ def linear_verdict(runtime: Runtime, convert: QuantizeBits, how: Linear, effort:
             lambda x, got, want: Example(how.source, x, got, want, how.target, where),
         )
         calls = subject.findings(partial(_by, convert, trial), tried, effort)
+    first, before = done[0]
+    if not calls.unsteady and differ(convert(first), before.first_got).any():
+        cause = "differs from call to call: the first tensor gives other results later"
+        calls = Findings((CallFault(cause),), unsteady=True)
     specials = tuple(_of_nans(convert, how, trial))
-    return calls.added_to(replace(found, refused=tuple(skipped), specials=specials))
+    alike = f"{how.source} to {how.target}"
+    found = replace(found, alike=alike, refused=tuple(skipped), specials=specials)
+    return calls.added_to(found)
 
 
 def _by(convert: QuantizeBits, trial: Trial, bits: Bits) -> Bits:

@@ -122,7 +122,7 @@ def _lengths(found: set[int], tried: Sequence[int], noun: str) -> str:
             return f"arrays whose length is a multiple of {width:,}"
     some = sorted(found)
     more = f" and {len(some) - 3} other lengths" if len(some) > 3 else ""
-    return f"arrays of {', '.join(f'{n:,}' for n in some[:3])}{more}"
+    return f"arrays of {', '.join(f'{n:,}' for n in some[:3])} {nouns}{more}"
 
 
 def cause_of_starts(found: Sequence[int], tried: Sequence[int]) -> str:

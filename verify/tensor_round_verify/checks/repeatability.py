@@ -21,6 +21,8 @@ AROUND = 128
 TIMES = 8
 #: Elements that are tried in a short array too, and alone.
 FEW, ALONE = 64, 4
+#: Elements behind them the first time, so that a fault of short arrays is none of patterns.
+LONG = 1 << 13
 #: The shortest array if results depend on the array's length, and the most such arrays.
 SHORT, PARTS = 1021, 64
 
@@ -83,7 +85,7 @@ def confirmed(
             break
     if wrong.size:
         some = wrong[:: max(1, wrong.size // FEW)]
-        short = _elsewhere(kernel, bits[some], 0)
+        short = _elsewhere(kernel, bits[some], 2)
         if differs(short, found[some]).any() or _differs_alone(kernel, bits, found, some, differs):
             parts = np.array_split(wrong, min(PARTS, -(-wrong.size // SHORT)))
             found[wrong] = np.concatenate([_elsewhere(kernel, bits[part], 1) for part in parts])
@@ -111,10 +113,11 @@ def _differs_alone(kernel: Kernel, bits: Bits, found: Bits, some: Places, differ
 def _elsewhere(kernel: Kernel, bits: Bits, time: int) -> Bits:
     """The results for these patterns in reversed order, with others around them.
 
-    The array's length is a multiple of :data:`AROUND`, and every second time odd.
+    The array is long at first; its length is a multiple of :data:`AROUND`, and every second time
+    odd.
     """
     x = bits[::-1]
     head = AROUND + time
-    rest = AROUND + -(head + x.size) % AROUND + time % 2
+    rest = AROUND + -(head + x.size) % AROUND + time % 2 + (0 if time else LONG)
     given = np.concatenate([np.resize(x, head), x, np.resize(x, rest)])
     return kernel(given)[head : head + x.size][::-1]

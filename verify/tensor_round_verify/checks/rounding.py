@@ -26,7 +26,7 @@ from .array_forms import Effort, Subject
 from .nans import NanBits, nan_bits
 from .repeatability import Tried
 from .sample_arrays import Elements
-from .tally import Block, Tally
+from .tally import Block, Tally, from_one
 
 #: The required result for a NaN: the same bits; or the quiet NaN of IEEE 754 if it is signalling;
 #: or any NaN. By default any NaN is right, and other bits are reported.
@@ -58,12 +58,22 @@ class Compared:
     nans: NanBits
 
     @classmethod
-    def of(cls, bits: Bits, got: Bits, want: Bits, dtype: str, nans: Nans | None) -> Compared:
-        """The results ``got``."""
+    def of(
+        cls,
+        bits: Bits,
+        got: Bits,
+        want: Bits,
+        dtype: str,
+        nans: Nans | None,
+        *,
+        ordered: bool = False,
+    ) -> Compared:
+        """The results ``got``; the order of a tensor's elements counts."""
         judged = forgiven(got, want, dtype, nans)
         codes, wrong = classify(bits, dtype, want), np.flatnonzero(judged != want)
         x, y, z = bits[wrong], judged[wrong], want[wrong]
-        block = Block(codes, wrong, x, y, z, effects(y, z, dtype))
+        distances = None if ordered else from_one(x, dtype)
+        block = Block(codes, wrong, x, y, z, effects(y, z, dtype), distances)
         return cls(block, nan_bits(got, want, dtype))
 
 
@@ -106,7 +116,8 @@ def tensor_verdict(bits: Bits, got: Bits, pair: Pair, nans: Nans | None, index: 
     total = Sum(pair, nans, search)
     for start in range(0, bits.size, BLOCK):
         block = slice(start, start + BLOCK)
-        total.add(Compared.of(bits[block], got[block], want[block], dtype, nans))
+        part = bits[block], got[block], want[block]
+        total.add(Compared.of(*part, dtype, nans, ordered=True))
     return total.verdict(index)
 
 

@@ -178,7 +178,7 @@ class Trials:
         """Views with other strides than those of packed memory; with ``ranks`` of matrices too."""
         rows = (-1,) if self._unit == 1 else (-1, self._unit)
         for name, size, start, view in STRIDED[: None if ranks else 3]:
-            array, places, room = self._room(self._shown(size), start)
+            array, places, room = self._room(self._shown(size), start * self._unit)
             yield Trial(view(array.reshape(rows)), view(places.reshape(rows)), room, name=name)
 
     def shaped(self) -> Iterator[Trial]:

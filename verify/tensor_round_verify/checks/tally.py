@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from tensor_round.contract.differences.classes import Codes
+from tensor_round.contract.differences.directions import Row
 from tensor_round.contract.differences.directions import Tally as WrongTally
 
 from ..explain import Explanation
-from ..reference import Bits
+from ..reference import FLOATS, Bits
 from ..report import ClassCount, Effect, Example, Kind, Verdict
 
 
@@ -28,6 +29,17 @@ class Block:
     got: Bits
     want: Bits
     effects: npt.NDArray[np.uint8]
+    #: How far the operands are from 1; none for those of a tensor, which has an order.
+    distances: Bits | None = None
+
+
+def from_one(bits: Bits, dtype: str) -> Bits:
+    """How far numbers are from 1 or -1, in patterns."""
+    fmt = FLOATS.get(dtype)
+    one, sign = (fmt.bias << fmt.fraction_bits, fmt.sign_bit) if fmt else (1, 0)
+    magnitude = bits & bits.dtype.type(sign - 1) if sign else bits
+    number = bits.dtype.type(one)
+    return np.where(magnitude > number, magnitude - number, number - magnitude)
 
 
 class Tally:
@@ -37,6 +49,8 @@ class Tally:
         self._seen = 0
         self._tried: Counter[int] = Counter()
         self._wrong = WrongTally()
+        #: By class and effect the nearest to 1: the distance, and the row.
+        self._nearest: dict[int, dict[int, tuple[int, Row]]] = {}
         self._effects: defaultdict[int, Effect] = defaultdict(lambda: Effect(0))
         self._digest = hashlib.sha256()
 
@@ -46,8 +60,17 @@ class Tally:
         places, codes = block.places + self._seen, block.codes[block.places]
         self._wrong.add(codes, places, block.x, block.got, block.want)
         for code in np.unique(codes).tolist():
-            found = np.bitwise_or.reduce(block.effects[codes == code])
-            self._effects[code] |= Effect(int(found))
+            own = np.flatnonzero(codes == code)
+            found = np.unique(block.effects[own]).tolist()
+            self._effects[code] |= Effect(sum(found))
+            if block.distances is not None:
+                for effect in found:
+                    some = own[block.effects[own] == effect]
+                    at = some[np.argmin(block.distances[some])]
+                    columns = (places, block.x, block.got, block.want)
+                    near = int(block.distances[at]), tuple(int(each[at]) for each in columns)
+                    nearest = self._nearest.setdefault(code, {})
+                    nearest[effect] = min(near, nearest.get(effect, near))
         self._digest.update(np.stack([block.x, block.got], axis=1).reshape(-1).data)
         self._seen = self._tried.total()
 
@@ -73,7 +96,7 @@ class Tally:
                 kind,
                 self._tried[kind],
                 counts[kind],
-                tuple(example(*row) for row in self._wrong.first([kind])),
+                tuple(self._examples(kind, example)),
                 self._effects[kind],
             )
             for kind in kinds
@@ -81,3 +104,15 @@ class Tally:
         )
         digest = self._digest.hexdigest()
         return Verdict(*name, self._seen, counts.total(), tuple(classes), explanation, digest)
+
+    def _examples(
+        self, kind: Kind, example: Callable[[int, int, int, int], Example]
+    ) -> Iterator[Example]:
+        """One for each effect, the nearest to 1 first; of a tensor the first ones."""
+        if kind not in self._nearest:
+            yield from (example(*row) for row in self._wrong.first([kind]))
+            return
+        nearest = self._nearest[kind]
+        for effect in sorted(nearest, key=nearest.__getitem__):
+            distance, row = nearest[effect]
+            yield replace(example(*row), effect=Effect(effect), distance=distance)

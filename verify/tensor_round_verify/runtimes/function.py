@@ -112,8 +112,9 @@ class PythonFunction(Adapter):
                 raise NotTaken("it has no parameter zero_point")
             points = () if symmetric else (point,)
             found = self._called(how.source, x, scale, *points, **self._named(**how.options(trial)))
-            if symmetric and getattr(found, "dtype", point.dtype) != BY_NAME[how.target].numpy:
-                raise NotTaken(f"it returned {shown(found)}")
+            kind = getattr(found, "dtype", point.dtype)
+            if symmetric and kind != BY_NAME[how.target].numpy:
+                raise NotTaken(f"it returns {kind}")
             return found
 
         return self._by_trials(call, how)

@@ -335,7 +335,8 @@ def patterns(result: object, shape: tuple[int, ...], dtype: str, who: str) -> Bi
     if result.dtype != BY_NAME[dtype].numpy or result.shape != shape:
         returned = f"{result.dtype} of shape {result.shape}"
         raise CannotVerify(f"{who} returned {returned} for {dtype} of shape {shape}")
-    return np.ascontiguousarray(result).view(bits_type(dtype))
+    # An array without dimensions becomes one of one.
+    return np.ascontiguousarray(result).view(bits_type(dtype)).reshape(shape)
 
 
 def probed(kernel: RoundBits, dtype: str) -> RoundBits:
