@@ -45,6 +45,10 @@ class SessionLimits:
     idle_frames: tuple[int, float] = (2000, 100)
     bytes_an_idle_frame: int = 1 << 10
     idle_frames_an_answer: int = 3
+    #: What a frame counts for in a turn, beside 1: decoding that many bytes of a header block takes
+    #: as long as a small frame, and a stream that is opened, and maybe reset, as long as so many.
+    bytes_a_frame: int = 16
+    frames_a_stream: int = 8
     #: Bytes of acknowledgements and resets that a peer may leave unread.
     max_control_bytes: int = 128 << 10
 

@@ -16,9 +16,6 @@ from .stream import Credit, S
 
 #: Makes a stream of its number, its head, the connection's credit and the peer's first window.
 MakeStream = Callable[[int, RequestHead, Credit, int], S]
-#: What a frame counts for in a turn, beside 1: decoding that many bytes of a header block takes as
-#: long as a small frame, and a stream that is opened, and maybe reset, as long as so many.
-_BYTES_A_FRAME, _FRAMES_A_STREAM = 16, 8
 
 
 class Session(Generic[S]):
@@ -141,7 +138,7 @@ class Session(Generic[S]):
             elif (used := self._frame(data, at, end)) == at:
                 break
             else:
-                self.frames_left -= 1 + (used - at) // _BYTES_A_FRAME
+                self.frames_left -= 1 + (used - at) // self._limits.bytes_a_frame
                 at = used
         return at
 
@@ -320,7 +317,7 @@ class Session(Generic[S]):
         if number > self.last:
             self.last = number
             self._may_open -= 1
-            self.frames_left -= _FRAMES_A_STREAM
+            self.frames_left -= self._limits.frames_a_stream
             self._open(number, self._blocks.head(fields), block.ends)
             return
         stream = self.streams.get(number)

@@ -457,7 +457,7 @@ def test_cutting_grace_forgives_nothing() -> None:
 
 
 DEFAULT_LIMITS = ConnectionLimits()
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = Path(__file__).parents[4] / "docs"
 PAGES = "".join((DOCS / page).read_text() for page in ("architecture.md", "operations.md"))
 
 
