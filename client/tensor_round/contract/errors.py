@@ -304,7 +304,7 @@ class Unimplemented(RequestRefused):
     """The service does not know the method, or the Transfer-Encoding."""
 
     status = 501
-    code = "not_implemented"
+    code = "unimplemented"
     title = "Not implemented"
 
 

@@ -42,7 +42,7 @@ _DETAILS = {
     "misdirected_host": 'this service does not serve the host "evil.example"; '
     "add it to ALLOWED_HOSTS",
     "headers_too_large": "the head has more than 32768 bytes or 100 fields",
-    "not_implemented": 'the service does not know the method "FETCH"',
+    "unimplemented": 'the service does not know the method "FETCH"',
     "internal_error": "the service failed; its log has the details",
 }
 #: Likewise, for the codes whose refusals have Retry-After.

@@ -40,7 +40,7 @@ CODES = {
     422: "invalid_descriptor",
     431: "headers_too_large",
     500: "internal_error",
-    501: "not_implemented",
+    501: "unimplemented",
     503: "overloaded draining device_out_of_memory backend_failed",
 }
 PUBLISHED = {code: status for status, codes in CODES.items() for code in codes.split()}

@@ -315,7 +315,8 @@ def test_connection_ends_whatever_is_left_unread(tmp_path: Path, last: str) -> N
     """A Unix socket holds some 200 KiB: these end before it is full, beyond that, between."""
     x = np.full(12 << 10, 1.5, "<f4")
     with contextlib.ExitStack() as stack:
-        service = stack.enter_context(Service("--uds", str(tmp_path / "a.sock"), *HASTY))
+        options = ("--uds", str(tmp_path / "a.sock"), "--keep-alive", "3", *HASTY)
+        service = stack.enter_context(Service(*options))
         before = service.descriptors()
         for count in range(1, 12):
             plug = stack.enter_context(contextlib.closing(service.connect(timeout=0.2)))

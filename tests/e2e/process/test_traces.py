@@ -187,7 +187,7 @@ def test_spans_name_refusals_and_paths_but_no_payload_key_or_query(tmp_path: Pat
     assert refused.attributes["tensor_round.code"] == "payload_size_mismatch"
     assert not refused.is_error, "a 4xx is the client's fault"
     assert spans["GET /operators"].attributes["http.route"] == "/operators"
-    assert spans["_OTHER /v2"].attributes["tensor_round.code"] == "not_implemented"
+    assert spans["_OTHER /v2"].attributes["tensor_round.code"] == "unimplemented"
     assert all(s.trace == TRACE for s in spans.values() if s.name not in ("GET", "GET /readyz"))
     # A request without a context begins a trace: its id is in the log, and in the refusal.
     paths = {span.attributes["url.path"]: span for span in collector.spans if is_server(span)}

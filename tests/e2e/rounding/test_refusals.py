@@ -392,7 +392,7 @@ def test_the_other_examples_are_real_answers(hasty: Service, locked: Service) ->
     assert hasty.get("/nowhere").json() == problem(EXAMPLES["not_found"])
     assert hasty.get("/round").json() == problem(EXAMPLES["method_not_allowed"])
     unknown = hasty.request("FETCH", "/round", BODY)
-    assert (unknown.status, unknown.json()) == (501, problem(EXAMPLES["not_implemented"]))
+    assert (unknown.status, unknown.json()) == (501, problem(EXAMPLES["unimplemented"]))
     for count, body, code in (
         (2, BODY, "duplicate_descriptor"),
         (1, BODY[:4], "receive_timeout"),

@@ -122,7 +122,7 @@ export const REFUSALS = {
   device_out_of_memory: DeviceOutOfMemory,
   backend_failed: BackendFailed,
   internal_error: InternalError,
-  not_implemented: Unimplemented,
+  unimplemented: Unimplemented,
 };
 
 /**
