@@ -11,6 +11,7 @@ from tensor_round.contract.errors import ReceiveTimeout
 from ..bodies import ClientDisconnected, Progress
 from ..head import expects_continue
 from ..limits import MinimumRate
+from . import frames
 from .fields import encoded
 from .frames import Code
 from .head import RequestHead
@@ -103,7 +104,8 @@ class ServedStream(Stream):
             raise ClientDisconnected
         if not self.fill(target):
             if not self.received and expects_continue(self.head):
-                self._connection.session.inform(self, _CONTINUE)
+                outbox = self._connection.session.outbox
+                outbox.control += frames.headers(self.number, _CONTINUE, ends=False)
             # Decryption leaves the event loop no time for further work between reads.
             self._progress = None if self._connection.is_encrypted else progress
             try:

@@ -447,10 +447,6 @@ class Session(Generic[S]):
         if ends:
             self._finish(stream)
 
-    def inform(self, stream: S, block: bytes) -> None:
-        """Send an interim response."""
-        self.outbox.control += frames.headers(stream.number, block, ends=False)
-
     def send(self, stream: S, parts: Sequence[bytes | memoryview], trailers: bytes | None) -> None:
         """Send parts of the response, and its end if there are trailers."""
         self._idle_frames.earn(self._limits.idle_frames_an_answer)
