@@ -108,7 +108,8 @@ class Request:
     """An inference request. Without ``outputs`` all are sent, as bytes if ``binary_output``.
 
     With ``strict_json`` NaNs and infinities in the response are strings instead of the bare tokens
-    that most clients of the protocol read and write.
+    that most clients of the protocol read and write. KServe's does not; its requests over HTTP
+    have ``model_name``.
     """
 
     id: str | None
@@ -166,7 +167,7 @@ def read_request(header: bytes, pause: Pause = no_pause, size: JSONSize | None =
 def _request(document: Any, data: list[Any], length: int) -> Request:
     """The request of a document of this length, of whose inputs the numbers come to ``data``."""
     if not isinstance(document, dict):
-        raise MalformedJSON("an inference request must be a JSON object")
+        raise InvalidDescriptor.at((), "an inference request must be a JSON object")
     listed = _member(document, "inputs", list, ())
     # The numbers stay text until their tensor's dtype is known.
     data += [entry.pop("data", None) if isinstance(entry, dict) else None for entry in listed]
@@ -192,6 +193,7 @@ def request_of(
     parameters = _parameters(members, ())
     given = _parameter(parameters, "binary_data_output", bool, ())
     binary_output = binary_output if given is None else given
+    strict = _parameter(parameters, "strict_json", bool, ())
     for name in ("priority", "timeout"):  # hints for a scheduler: checked, then ignored
         _size(parameters, name, ())
     return Request(
@@ -206,7 +208,7 @@ def request_of(
             for position, entry in enumerate(_optional(members, "outputs", list, ()) or ())
         ),
         binary_output=binary_output,
-        strict_json=_parameter(parameters, "strict_json", bool, ()) or False,
+        strict_json="model_name" in members if strict is None else strict,
         header_length=header_length,
     )
 

@@ -8,7 +8,8 @@ from typing import Any, get_type_hints
 
 from fastapi import Request
 
-from tensor_round.contract.errors import MalformedJSON, NotFound
+from tensor_round.contract.errors import InvalidDescriptor, NotFound
+from tensor_round.contract.quoting import shown
 from tensor_round.contract.wire import strictjson
 
 from ..engine.job import Job
@@ -139,5 +140,5 @@ async def _members(request: Request) -> dict[str, Any]:
     body = await read_all(source, MAX_LENGTH, job.reserve, piece_bytes=CONTROL_PIECE_BYTES)
     document = strictjson.loads(body, max_depth=_MAX_DEPTH) if body else {}
     if not isinstance(document, dict):
-        raise MalformedJSON("the body must be a JSON object")
+        raise InvalidDescriptor.at((), f"the body must be a JSON object, got {shown(document)}")
     return document

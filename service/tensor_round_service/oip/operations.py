@@ -59,8 +59,8 @@ class InferenceRequest(TypedDict):
     """The Open Inference Protocol's request.
 
     The numbers are in `data`, in `binary_data_size` bytes after the JSON, or in a
-    `shared_memory_region`. With the parameter `strict_json`, the response has NaN and infinities as
-    strings.
+    `shared_memory_region`. With the parameter `strict_json`, or the member `model_name` as KServe's
+    client writes it, the response has NaN and infinities as strings.
     """
 
     id: NotRequired[str]

@@ -12,7 +12,6 @@ from tensor_round.contract.call import RoundCall
 from tensor_round.contract.errors import (
     Fault,
     InvalidDescriptor,
-    MalformedJSON,
     MissingDescriptor,
     RequestRefused,
 )
@@ -110,7 +109,7 @@ class TensorDocument:
     @classmethod
     def _resolved(cls, document: Any, operator: str | None) -> TensorDocument:
         if not isinstance(document, dict):
-            raise MalformedJSON("the JSON must be an object with descriptor and data")
+            raise InvalidDescriptor.at((), "the JSON must be an object with descriptor and data")
         is_short = operator is not None or "descriptor" not in document
         members = _SHORT_MEMBERS if is_short else _MEMBERS
         if is_short and operator is None and "operator" not in document:

@@ -138,7 +138,7 @@ CASES: dict[str, Case] = {
                             "more than once"),
     "json: none": in_json(MARK, 400, "malformed_json", "JSON"),
     "json: open": in_json('{"descriptor": "' + MARK, 400, "malformed_json", "JSON"),
-    "json: an array": in_json("[]", 400, "malformed_json", "object"),
+    "json: an array": in_json("[]", 422, "invalid_descriptor", "object with descriptor and data"),
     "json: no descriptor": in_json('{"data": [1]}', 400, "missing_descriptor",
                                    "the JSON has neither descriptor nor operator"),
     "json: no data": in_json(f'{{"descriptor": {GOOD}}}', 422, "invalid_descriptor", "data: "),

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from support.http.inference_form import (
@@ -183,6 +184,24 @@ def test_special_values_are_tokens_or_strings(
     data = ["NaN", "Infinity", "-Infinity", -0.3, 1.5]  # read as /round reads them
     request = document(tensor("BF16", [5], data=data), parameters=parameters)
     assert b'"data":' + text in infer(service, request).content
+
+
+def as_kserve(x: npt.NDArray[Any], **parameters: Any) -> tuple[dict[str, Any], bytes]:
+    """What kserve 0.21 sends for an array; its parser, orjson, takes no bare tokens."""
+    source = binary("FP32", [*x.shape], x.nbytes, "input-0")
+    more = {"parameters": parameters} if parameters else {}
+    return {"id": "seven", "model_name": "round", "inputs": [source], **more}, x.tobytes()
+
+
+def test_nan_is_read_by_a_client_of_kserve(service: Service) -> None:
+    x = np.array([0.5, np.nan, -np.inf], np.float32)
+    content = infer(service, *as_kserve(x)).content
+    (output,) = json.loads(content, parse_constant=pytest.fail)["outputs"]
+    assert output["data"] == [0.0, "NaN", "-Infinity"]
+    # As its InferOutput.as_numpy makes the array.
+    np.testing.assert_array_equal(np.array(output["data"], np.float32), np.rint(x))
+    told = infer(service, *as_kserve(x, strict_json=False)).content
+    assert b'"data":[0.0,NaN,-Infinity]' in told
 
 
 def test_a_long_output_is_strict_too(service: Service) -> None:

@@ -113,6 +113,14 @@ def test_numbers(run: Run, datatype: str) -> None:
     np.testing.assert_array_equal(response.outputs[0].as_numpy(), x)
 
 
+def test_nan_comes_back_as_a_number(run: Run) -> None:
+    x = np.array([0.5, np.nan, -np.inf], np.float32)
+    tensor = InferInput("X", [3], "FP32")
+    tensor.set_data_from_numpy(x, binary_data=True)
+    response = run(lambda client: client.infer(InferRequest("round", [tensor])))
+    np.testing.assert_array_equal(response.outputs[0].as_numpy(), np.rint(x))
+
+
 @pytest.mark.parametrize("binary", [True, False])
 def test_parameters(run: Run, binary: bool) -> None:
     sent = inference(X, "FP32", binary=binary, rounding="ties_to_away")
