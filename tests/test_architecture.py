@@ -56,7 +56,7 @@ LIBRARIES: dict[str, set[str]] = {
         *("prometheus_client", "typing_extensions"),
         *("llvmlite", "cupy", "cupyx", "opentelemetry"),
     },
-    "verify": {"numpy", "onnx", "gguf", "tinygrad"},
+    "verify": {"numpy", "onnx", "gguf", "mlx", "tinygrad", "torch", "triton"},
     "cli": {"numpy", "ml_dtypes", "typer"},
 }
 

@@ -10,6 +10,7 @@ import random
 from collections.abc import Awaitable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -313,7 +314,11 @@ class Session:
             if isinstance(error, NotFound):
                 error.restate(f"{error.detail}{_where(self._url, request.path)}")
             if error.is_foreign:
-                error.restate(f"no tensor-round service answers at {self._url}: {error.detail}")
+                # Servers of TLS, this one's and nginx, answer HTTP without it so.
+                is_plain = self._url.startswith("http:") and response.status == HTTPStatus.BAD_REQUEST
+                hint = "; the service may speak https://" if is_plain else ""
+                where = f"no tensor-round service answers at {self._url}"
+                error.restate(f"{where}: {error.detail}{hint}")
             raise
         finally:
             await response.close()

@@ -38,7 +38,7 @@ class Statistics:
 
         What is left of the duration is the time of the output.
         """
-        duration = int(seconds * 1e9)
+        duration = round(seconds * 1e9)
         queue, input = int(job.queue_seconds * 1e9), int(job.receive_seconds * 1e9)
         infer = int(job.execute_seconds * 1e9)
         row = self._rows[model]
@@ -59,7 +59,7 @@ class Statistics:
         """Count an inference that failed after so many seconds."""
         row = self._rows[model]
         row[3] += 1
-        row[4] += int(seconds * 1e9)
+        row[4] += round(seconds * 1e9)
 
     def report(self, models: Iterable[Model]) -> list[ModelStatistics]:
         """The statistics of these models, summed over all workers."""

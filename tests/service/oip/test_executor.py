@@ -422,9 +422,9 @@ def job(queue: int, receive: int, execute: int) -> Job:
 def test_counting(tmp_path: Path, shared: bool) -> None:
     counts = Statistics(tmp_path if shared else None)
     began = time.time_ns() // 1_000_000
-    counts.succeeded(ROUND, job(1, 20, 300), 4321)
-    counts.succeeded(ROUND, job(1, 20, 300), 4321)
-    counts.failed(ROUND, 7)
+    counts.succeeded(ROUND, job(1, 20, 300), 4321e-9)
+    counts.succeeded(ROUND, job(1, 20, 300), 4321e-9)
+    counts.failed(ROUND, 7e-9)
     told, others = counts.report([ROUND, NEWEST])
     assert told["inference_count"] == told["execution_count"] == 2
     assert began <= told["last_inference"] <= time.time_ns() // 1_000_000
@@ -443,7 +443,7 @@ def test_workers_are_summed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     workers = [Statistics(tmp_path) for _ in range(3)]
     for number, worker in enumerate(workers, 1):
         for _ in range(number):
-            worker.succeeded(NEWEST, job(0, 1, 2), 6)
+            worker.succeeded(NEWEST, job(0, 1, 2), 6e-9)
     told = {str(worker.report([NEWEST])) for worker in workers}
     assert len(told) == 1
     reads, real = list[Path](), counters._read
