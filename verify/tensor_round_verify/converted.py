@@ -28,6 +28,8 @@ from .report import Example
 Doubles = npt.NDArray[np.float64]
 #: A rule is named as the one that made b if at most one element in so many is against it.
 ONE_IN = 4
+#: Bits of the widest integers that are quantized to.
+WIDEST = 16
 #: Further conversions that the sentence names.
 NAMED = 2
 #: Elements from which a scale is estimated, and the scales that are tried.
@@ -136,12 +138,12 @@ def compare_converted(
 ) -> Converted:
     """The conversion of ``a`` to ``b``, whose dtypes these are; raises :class:`InvalidArgument`."""
     source, target = types
-    integers = (source in INTEGER_WIDTHS) + (target in INTEGER_WIDTHS)
-    if integers == 2:
+    integers = [dtype for dtype in types if dtype in INTEGER_WIDTHS]
+    if len(integers) == 2 or any(INTEGER_WIDTHS[dtype] > WIDEST for dtype in integers):
         raise InvalidArgument(f"b has dtype {target}, a has {source}")
-    if integers == 0 and not (scale is None and zero_point is None):
+    if not integers and not (scale is None and zero_point is None):
         raise InvalidArgument(f"{source} is cast to {target}, without scale and zero point")
-    if integers == 0:
+    if not integers:
         candidates = list(_casts(source, target))
     else:
         candidates = list(_linear(a, b, source, target, scale, zero_point))

@@ -315,7 +315,9 @@ class Session:
                 error.restate(f"{error.detail}{_where(self._url, request.path)}")
             if error.is_foreign:
                 # Servers of TLS, this one's and nginx, answer HTTP without it so.
-                is_plain = self._url.startswith("http:") and response.status == HTTPStatus.BAD_REQUEST
+                is_plain = (
+                    self._url.startswith("http:") and response.status == HTTPStatus.BAD_REQUEST
+                )
                 hint = "; the service may speak https://" if is_plain else ""
                 where = f"no tensor-round service answers at {self._url}"
                 error.restate(f"{where}: {error.detail}{hint}")

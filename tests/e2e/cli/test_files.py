@@ -256,7 +256,7 @@ def test_types_that_npy_has_no_name_for(folder: Path) -> None:
 
 BAD: dict[str, tuple[Any, str]] = {
     "no-npy": (b"no such thing", "for B: b.npy: this is not a .npy file"),
-    "dtype": (np.zeros((2, 3), "f2"), "for B: b has dtype float16, a has float32"),
+    "dtype": (np.zeros((2, 3), "i8"), "for B: b has dtype int64, a has float32"),
     "none": (None, "for B: b.npy: No such file"),
 }
 
