@@ -180,6 +180,8 @@ PATHS = (
     ),
     _path("float32", NO_REPORT),
     _path("float32", "OpenVINO's CPU plugin, float64", clamped=True),
+    _path("float16", NO_REPORT),
+    _path("float16", NO_REPORT, clamped=True),
     RoundingDeviation(
         "through TF32",
         "path",
@@ -188,8 +190,6 @@ PATHS = (
         lambda bits, dtype, rounding, kernel: kernel(faulty.as_tf32(bits), dtype, rounding),
         lambda dtype, _: dtype == "float32",
     ),
-    _path("float16", NO_REPORT),
-    _path("float16", NO_REPORT, clamped=True),
     _path("bfloat16", "gh:flashinfer-ai/flashinfer#5128, of a cast"),
     *(
         RoundingDeviation(
