@@ -76,7 +76,9 @@ def complaint(response: Response, message: bytes) -> str | None:
     status, fields = response.status, response.fields
     # A response to HEAD has no content, so another may follow.
     content = response.content.partition(b"HTTP/1.1 ")[0]
-    if status not in STATUSES and not (status == 501 and b"shared memory" in content):
+    if status not in STATUSES and not (
+        status == 501 and (b"shared memory" in content or b'"unimplemented"' in content)
+    ):
         return f"status {status}"
     if status == 503 and "retry-after" not in fields:
         return "503 without Retry-After"

@@ -382,7 +382,7 @@ async def checks(peer: Peer) -> int:
 
 SLOW = [
     (
-        "tensor_round_service.net.http1.lifecycle",
+        "tensor_round_service.net.lifecycle",
         logging.WARNING,
         "slow reader: aborted below 10 bytes a second",
     )
