@@ -29,7 +29,7 @@ CONCURRENT = 10
 #: Seconds to wait for a response, several times what the service gives a sender.
 TIMEOUT = 10.0
 #: So that an incomplete request ends soon.
-OPTIONS = ("--receive-timeout", "0.5", "--max-tensor-bytes", "64MiB")
+OPTIONS = ("--keep-alive", "5", "--receive-timeout", "0.5", "--max-tensor-bytes", "64MiB")
 
 #: What any response may be, beside the refusals: valid, without change, of another method.
 STATUSES = {kind.status for kind in REFUSALS.values() if kind.status < 500} | {100, 200, 501, 503}
