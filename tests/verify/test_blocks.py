@@ -177,11 +177,14 @@ MISPLACED: dict[str, Callable[[Array, Array, Array], Any]] = {
 }
 
 
-#: They are reported as wrong, without a name: arrays of other forms have them at other places.
+#: A regression: they are reported as wrong, and no longer named.
 UNNAMED = {"scales of the next block", "scales of the block before", "scales transposed"}
+LOST = pytest.mark.xfail(reason="not named since arrays of other forms are tried", strict=True)
 
 
-@pytest.mark.parametrize("layout", [each for each in LAYOUTS if each not in UNNAMED])
+@pytest.mark.parametrize(
+    "layout", [pytest.param(each, marks=LOST if each in UNNAMED else ()) for each in LAYOUTS]
+)
 def test_blocks_at_wrong_places_are_named(layout: str) -> None:
     assert named(changed(MISPLACED[layout]), "mxfp4_e2m1", "floor") == {layout}
 

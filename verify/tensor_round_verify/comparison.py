@@ -130,11 +130,14 @@ class Comparison:
 @overload
 def compare(a: Any, b: None = None, *, progress: Progress = False) -> Differences: ...
 @overload
+# Of arrays of two types it is a Converted: types of arrays do not tell checkers apart.
+def compare(a: Any, b: object, *, progress: Progress = False) -> Comparison: ...
+@overload
 def compare(
     a: Any,
     b: object,
     *,
-    scale: float | None = None,
+    scale: float | None,
     zero_point: int | None = None,
     progress: Progress = False,
 ) -> Comparison | Converted: ...
