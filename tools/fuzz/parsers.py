@@ -161,7 +161,7 @@ def outcome(target: Target, data: bytes) -> str:
     try:
         target.read(data)
     except RequestRefused as refusal:
-        if refusal.status < 500:
+        if refusal.status != 500:
             return refusal.code
         raise
     except MalformedRequest:

@@ -31,8 +31,8 @@ TIMEOUT = 10.0
 #: So that an incomplete request ends soon.
 OPTIONS = ("--keep-alive", "5", "--receive-timeout", "0.5", "--max-tensor-bytes", "64MiB")
 
-#: What any response may be, beside the refusals: valid, without change, of another method.
-STATUSES = {kind.status for kind in REFUSALS.values() if kind.status < 500} | {100, 200, 503}
+#: What any response may be: valid, or a refusal. Only the service's own fault is no answer.
+STATUSES = {kind.status for kind in REFUSALS.values() if kind.status < 500} | {100, 200, 501, 503}
 #: What may not be shown to anybody.
 SECRETS = (b"Traceback", b".py", b"0x7f", b"/home", b"site-packages")
 
@@ -76,8 +76,7 @@ def complaint(response: Response, message: bytes) -> str | None:
     status, fields = response.status, response.fields
     # A response to HEAD has no content, so another may follow.
     content = response.content.partition(b"HTTP/1.1 ")[0]
-    is_known = b"shared memory" in content or b'"unimplemented"' in content
-    if status not in STATUSES and not (status == 501 and (is_known or message.startswith(b"HEAD"))):
+    if status not in STATUSES:
         return f"status {status}"
     if status == 503 and "retry-after" not in fields:
         return "503 without Retry-After"
