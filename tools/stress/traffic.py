@@ -19,9 +19,10 @@ from .slow_clients import TOLERANCE, Closings, run_slow_clients
 
 #: Of the service: a script that sends byte by byte takes up to 3 s for a head.
 RECEIVE_TIMEOUT = 6.0
-OPTIONS = ("--keep-alive", "5", "--receive-timeout", str(RECEIVE_TIMEOUT)) + (
-    "--max-bytes-in-flight",
-    str(mixes.BUDGET),
+OPTIONS = (
+    "--keep-alive=5",
+    f"--receive-timeout={RECEIVE_TIMEOUT}",
+    f"--max-bytes-in-flight={mixes.BUDGET}",
 )
 #: Of each kind in a turn, all at once.
 SCRIPTS, MUTATED, SLOW = 300, 200, 50
