@@ -52,9 +52,18 @@ EXCEPTIONS: dict[Path, tuple[str, str]] = {
 LIBRARIES: dict[str, set[str]] = {
     "client": {"numpy", "ml_dtypes", "pydantic", "pydantic_core", "httpx2"},
     "service": {
-        *("numpy", "pydantic", "pydantic_core", *WEB, "httptools", "pydantic_settings"),
-        *("prometheus_client", "typing_extensions"),
-        *("llvmlite", "cupy", "cupyx", "opentelemetry"),
+        "numpy",
+        "pydantic",
+        "pydantic_core",
+        *WEB,
+        "httptools",
+        "pydantic_settings",
+        "prometheus_client",
+        "typing_extensions",
+        "llvmlite",
+        "cupy",
+        "cupyx",
+        "opentelemetry",
     },
     "verify": {"numpy", "onnx", "gguf", "mlx", "tinygrad", "torch", "triton"},
     "cli": {"numpy", "ml_dtypes", "typer"},
@@ -328,7 +337,7 @@ def test_the_table_of_rooms_has_every_folder() -> None:
 
 
 def test_the_engine_imports_without_http() -> None:
-    closed = [*sorted(WEB), *("httptools", "tensor_round_service.net.http1")]
+    closed = [*sorted(WEB), "httptools", "tensor_round_service.net.http1"]
     closed.append("tensor_round_service.routes")
     code = (
         "import sys\n"

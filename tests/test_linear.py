@@ -49,8 +49,12 @@ ROOT = Path(__file__).parent.parent
 QUICK = 0.3e-6
 #: What readers raise.
 REFUSALS = (
-    *(TensorRoundError, head.MalformedRequest, api_keys.KeyFileError, limits.ConnectionFault),
-    *(ValueError, EOFError),
+    TensorRoundError,
+    head.MalformedRequest,
+    api_keys.KeyFileError,
+    limits.ConnectionFault,
+    ValueError,
+    EOFError,
 )
 KIB = 1 << 10
 

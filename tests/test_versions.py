@@ -99,8 +99,14 @@ GROUPS: dict[str, list[str]] = {
 ASKED = {
     "build": [*GROUPS["build"], *PROJECT["build-system"]["requires"]],
     "ci": [
-        *(*OWN, *EXTRAS["service"], *EXTRAS["cli"], *EXTRAS["compiled"]),
-        *(*GROUPS["test-client"], *GROUPS["test-observability"], *GROUPS["test"], *GROUPS["lint"]),
+        *OWN,
+        *EXTRAS["service"],
+        *EXTRAS["cli"],
+        *EXTRAS["compiled"],
+        *GROUPS["test-client"],
+        *GROUPS["test-observability"],
+        *GROUPS["test"],
+        *GROUPS["lint"],
     ],
     "site": GROUPS["site"],
     # An extra that is others is locked under their names. No image has the command line.

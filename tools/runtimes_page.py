@@ -28,8 +28,17 @@ OPERATORS = {
 }
 RUNTIMES = {
     "round": (
-        *("onnxruntime", "onnx-reference", "openvino", "litert", "litert:builtin"),
-        *("torch", "jax", "stablehlo", "numpy", "webgpu", "webgpu:ggml"),
+        "onnxruntime",
+        "onnx-reference",
+        "openvino",
+        "litert",
+        "litert:builtin",
+        "torch",
+        "jax",
+        "stablehlo",
+        "numpy",
+        "webgpu",
+        "webgpu:ggml",
     ),
     "cast": ("onnxruntime", "onnx-reference", "openvino", "torch", "jax", "stablehlo", "numpy"),
     "quantize_linear": ("onnxruntime", "onnx-reference", "torch"),

@@ -13,8 +13,14 @@ from typing import Any
 from . import interpreter
 
 PACKAGES = (
-    *("tensor-round", "numpy", "ml_dtypes", "llvmlite"),
-    *("fastapi", "uvicorn", "uvloop", "httptools"),
+    "tensor-round",
+    "numpy",
+    "ml_dtypes",
+    "llvmlite",
+    "fastapi",
+    "uvicorn",
+    "uvloop",
+    "httptools",
 )
 
 

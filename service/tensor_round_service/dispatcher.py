@@ -98,7 +98,7 @@ class Dispatcher:
                     span.end({}, type(error).__qualname__)
                 raise
             response = self.refusals.response_to(
-                *(head.path, error, traceparent_of(head), request_id[1].decode())
+                head.path, error, traceparent_of(head), request_id[1].decode()
             )
         if route is None and all(name != CACHE_CONTROL for name, _ in response.headers):
             # Tensor routes need no field: caches do not store responses to POST by themselves

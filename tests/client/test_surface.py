@@ -15,15 +15,30 @@ from tensor_round.contract.errors import REFUSALS
 from tensor_round.contract.operators.registry import DIALECTS
 
 HEAVY = {
-    *("fastapi", "starlette", "uvicorn", "uvloop", "pydantic_settings", "tensor_round_service"),
-    *("cupy", "torch", "typer", "rich", "httpx2", "opentelemetry"),
+    "fastapi",
+    "starlette",
+    "uvicorn",
+    "uvloop",
+    "pydantic_settings",
+    "tensor_round_service",
+    "cupy",
+    "torch",
+    "typer",
+    "rich",
+    "httpx2",
+    "opentelemetry",
 }
 
 
 #: What takes long to import, and is needed by some calls only.
 LATE = {
-    *("pydantic", "pydantic_core", "asyncio", "importlib.metadata", "tensor_round_verify"),
-    *("tensor_round.contract.operators.registry", "tensor_round.contract.operators.model"),
+    "pydantic",
+    "pydantic_core",
+    "asyncio",
+    "importlib.metadata",
+    "tensor_round_verify",
+    "tensor_round.contract.operators.registry",
+    "tensor_round.contract.operators.model",
     *(f"tensor_round.contract.operators.dialects.{name}" for name in DIALECTS),
 }
 #: The package's own modules that an import loads: without a call, a reader needs no more.

@@ -12,13 +12,28 @@ from tensor_round_service.auth.origins import Cors, host_check
 from tensor_round_service.settings import Settings
 
 ORIGINS = [
-    *("https://app.example", "http://localhost:5173", "http://127.0.0.1:8080", "http://[::1]:81"),
-    *("tauri://localhost", "chrome-extension://abcdefghijklmnop", "https://a.example:8443"),
+    "https://app.example",
+    "http://localhost:5173",
+    "http://127.0.0.1:8080",
+    "http://[::1]:81",
+    "tauri://localhost",
+    "chrome-extension://abcdefghijklmnop",
+    "https://a.example:8443",
 ]
 NONE = [
-    *("*", "null", "app.example", "https://app.example/", "https://app.example/page", "https://"),
-    *("https://App.example", "HTTPS://app.example", "https://app.example:443", "http://x:80"),
-    *("https://u@app.example", "https://*.example", "https://a.example https://b.example"),
+    "*",
+    "null",
+    "app.example",
+    "https://app.example/",
+    "https://app.example/page",
+    "https://",
+    "https://App.example",
+    "HTTPS://app.example",
+    "https://app.example:443",
+    "http://x:80",
+    "https://u@app.example",
+    "https://*.example",
+    "https://a.example https://b.example",
 ]
 
 
@@ -41,12 +56,22 @@ def test_none_is_none(text: str | None) -> None:
 
 
 OWN = [
-    *("127.0.0.1", "127.0.0.1:8000", "10.1.2.3", "[::1]", "[::1]:8000"),
-    *("localhost", "LOCALHOST:8000", "localhost."),
+    "127.0.0.1",
+    "127.0.0.1:8000",
+    "10.1.2.3",
+    "[::1]",
+    "[::1]:8000",
+    "localhost",
+    "LOCALHOST:8000",
+    "localhost.",
 ]
 FOREIGN = [
-    *("evil.example", "evil.example:8000", "localhost.evil.example", "127.0.0.1.evil.example"),
-    *("notlocalhost", ""),
+    "evil.example",
+    "evil.example:8000",
+    "localhost.evil.example",
+    "127.0.0.1.evil.example",
+    "notlocalhost",
+    "",
 ]
 NAMED = ["round.example", "ROUND.example:80", "other.example"]
 

@@ -26,10 +26,19 @@ def run(examples: float, seed: int) -> Report:
         return Report("", ["schemathesis is not installed: make fuzz installs it"])
     with Service("--receive-timeout", "1", "--shared-memory-prefix", "fuzz") as service:
         command = [
-            *(str(SCHEMATHESIS), "--config-file", str(CONFIGURATION)),
-            *("run", f"{service.url}/openapi.json"),
-            *("--checks", ",".join(CHECKS), "--seed", str(seed)),
-            *("--max-examples", f"{examples:.0f}", "--continue-on-failure", "--no-color"),
+            str(SCHEMATHESIS),
+            "--config-file",
+            str(CONFIGURATION),
+            "run",
+            f"{service.url}/openapi.json",
+            "--checks",
+            ",".join(CHECKS),
+            "--seed",
+            str(seed),
+            "--max-examples",
+            f"{examples:.0f}",
+            "--continue-on-failure",
+            "--no-color",
         ]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     report = Report(done.stdout, tracebacks(service.log))

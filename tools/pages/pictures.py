@@ -96,9 +96,18 @@ BOXES = {
     "runtimes": (470, 240, 280, "", "ONNX Runtime, torch, your kernel ..."),
 }
 ARROWS = (
-    *(("python", "gate"), ("cli", "gate"), ("others", "gate"), ("triton", "gate")),
-    *(("gate", "round"), ("gate", "v2"), ("round", "engine"), ("v2", "engine")),
-    *(("engine", "cpu"), ("engine", "gpu"), ("cli", "verify"), ("verify", "runtimes")),
+    ("python", "gate"),
+    ("cli", "gate"),
+    ("others", "gate"),
+    ("triton", "gate"),
+    ("gate", "round"),
+    ("gate", "v2"),
+    ("round", "engine"),
+    ("v2", "engine"),
+    ("engine", "cpu"),
+    ("engine", "gpu"),
+    ("cli", "verify"),
+    ("verify", "runtimes"),
 )
 HEIGHT = 32
 PARTS_STYLE = """

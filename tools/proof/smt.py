@@ -56,8 +56,11 @@ _SAME, _TRUTH = "same", "truth"
 _ARITHMETIC = dict.fromkeys(("add", "sub", "mul", "and", "or", "xor", "not", "neg"), _SAME)
 _ORDER = ("lt", "le", "gt", "ge")
 _DIRECTIONS = (
-    *("NearestTiesToEven", "NearestTiesToAway"),
-    *("TowardZero", "TowardPositive", "TowardNegative"),
+    "NearestTiesToEven",
+    "NearestTiesToAway",
+    "TowardZero",
+    "TowardPositive",
+    "TowardNegative",
 )
 #: By kind of operands and name: the symbol, and whether the result has their sort or is a truth.
 #: Floats round to nearest, ties to even. "eq" of floats is IEEE 754's: zeros are equal, NaNs not.

@@ -180,7 +180,8 @@ def _respond(source: random.Random) -> dict[str, Any]:
 #: What may befall a connection: members of its :class:`Fault`.
 FAULTS: list[Callable[[random.Random], dict[str, Any]]] = [
     *(partial(kind, way) for kind in (_cut, _garble, _throttle) for way in ("up", "down")),
-    *(_delay, _respond),
+    _delay,
+    _respond,
 ]
 
 #: So that a body that was cut, or is too slow, is given up within a session.

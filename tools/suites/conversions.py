@@ -168,17 +168,25 @@ CONVERSIONS = (
     ),
     Conversion("WebNN (WPT)", "cast_rounding", _cast("float32", "float16"), _same, _WEBNN_CAST),
     Conversion(
-        *("ONNX", "test_quantizelinear", Quantization("float32", "uint8"), _close(1e-3)),
+        name="ONNX",
+        case="test_quantizelinear",
+        how=Quantization("float32", "uint8"),
+        agrees=_close(1e-3),
         quantizes=tuple((x, 2.0, 128) for x in (0.0, 2.0, 3.0, 1000.0, -254.0, -1000.0)),
     ),
     Conversion(
-        *("ONNX", "test_quantizelinear_axis", Quantization("float32", "uint8"), _close(1e-3)),
+        name="ONNX",
+        case="test_quantizelinear_axis",
+        how=Quantization("float32", "uint8"),
+        agrees=_close(1e-3),
         quantizes=tuple((float(x), scale, point) for row, scale, point in _AXIS for x in row),
     ),
     *(
         Conversion(
-            *("ONNX", f"test_quantizelinear_{target}", Quantization("float32", target)),
-            _close(1e-3),
+            name="ONNX",
+            case=f"test_quantizelinear_{target}",
+            how=Quantization("float32", target),
+            agrees=_close(1e-3),
             quantizes=tuple((x, 2.0, point) for x in row),
         )
         for target, (row, point) in _LONG.items()

@@ -35,8 +35,15 @@ _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+", re.ASCII)
 _VALUE = re.compile(r"([!-~]([ \t!-~]*[!-~])?)?", re.ASCII)
 #: Headers that the client itself sets for each request.
 _OWN = {
-    *("content-digest", "content-encoding", "content-length", "content-type", "host"),
-    *("operator-descriptor", "transfer-encoding", "want-content-digest", "x-request-id"),
+    "content-digest",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "host",
+    "operator-descriptor",
+    "transfer-encoding",
+    "want-content-digest",
+    "x-request-id",
 }
 
 

@@ -40,7 +40,8 @@ REQUEST_FIELDS = (
     "Authorization",
     native.API_KEY,
     native.REQUEST_ID,
-    *("traceparent", "tracestate"),
+    "traceparent",
+    "tracestate",
 )
 #: Fields of the core's responses that a page may read, besides those that every page may read.
 RESPONSE_FIELDS = (
@@ -51,7 +52,10 @@ RESPONSE_FIELDS = (
     native.CONTENT_DIGEST,
     native.CONTENT_ENCODING,
     native.RETRY_AFTER,
-    *("Accept", "Accept-Encoding", "Allow", "WWW-Authenticate"),
+    "Accept",
+    "Accept-Encoding",
+    "Allow",
+    "WWW-Authenticate",
 )
 #: Seconds for which a browser may cache a preflight response: Chromium's maximum.
 _MAX_AGE = b"7200"

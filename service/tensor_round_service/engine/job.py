@@ -30,9 +30,22 @@ class Job:
     """
 
     __slots__ = (
-        *("_buffers", "_memory", "_reserved"),
-        *("execute_seconds", "executed_by", "overlap", "queue_seconds", "receive_seconds"),
-        *("began", "call", "caller", "is_sent", "labels", "observer", "sending_since", "traffic"),
+        "_buffers",
+        "_memory",
+        "_reserved",
+        "began",
+        "call",
+        "caller",
+        "execute_seconds",
+        "executed_by",
+        "is_sent",
+        "labels",
+        "observer",
+        "overlap",
+        "queue_seconds",
+        "receive_seconds",
+        "sending_since",
+        "traffic",
     )
 
     #: The route's path, and the lengths of the request's and the response's body in bytes.

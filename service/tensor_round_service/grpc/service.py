@@ -96,7 +96,9 @@ class Service:
                 _end_span(span, refusal if is_sent else ClientDisconnected())
             if gate.logs_access:
                 gate.log(
-                    *(stream.head, stream.head.path, found),
+                    stream.head,
+                    stream.head.path,
+                    found,
                     received=stream.received,
                     sent=call.sent,
                     seconds=perf_counter() - began,

@@ -23,8 +23,23 @@ from ..engine.job import PHASES, Job
 
 #: Upper bounds of the buckets of a histogram, in seconds; what is above all has one more.
 BUCKETS = (
-    *(25e-6, 50e-6, 100e-6, 250e-6, 500e-6),
-    *(1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3, 1.0, 2.5, 10.0),
+    25e-6,
+    50e-6,
+    100e-6,
+    250e-6,
+    500e-6,
+    1e-3,
+    2.5e-3,
+    5e-3,
+    10e-3,
+    25e-3,
+    50e-3,
+    100e-3,
+    250e-3,
+    500e-3,
+    1.0,
+    2.5,
+    10.0,
 )
 #: Size classes of tensors: a name, and the largest size in bytes.
 SIZES = (("4KiB", 4 << 10), ("64KiB", 64 << 10), ("1MiB", 1 << 20), ("16MiB", 16 << 20))

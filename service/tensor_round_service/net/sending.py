@@ -27,8 +27,14 @@ class Writer:
     """Writes to one transport, and measures the rate at which the peer reads."""
 
     __slots__ = (
-        *("_checked", "_drained", "_pending", "_rate", "_transport"),
-        *("is_encrypted", "is_lost", "is_paused"),
+        "_checked",
+        "_drained",
+        "_pending",
+        "_rate",
+        "_transport",
+        "is_encrypted",
+        "is_lost",
+        "is_paused",
     )
 
     _rate: MinimumRate

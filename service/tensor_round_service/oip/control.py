@@ -116,7 +116,11 @@ def _row(
     response = get_type_hints(answer)["return"] if is_told else None
     is_probe = path.startswith("/v2/health/")
     return Row(
-        *(path, endpoint, summary, TAG, method),
+        path=path,
+        endpoint=endpoint,
+        summary=summary,
+        tag=TAG,
+        method=method,
         link="v2" if path == "/v2" else "",
         is_open=is_probe,
         is_counted=is_probe,

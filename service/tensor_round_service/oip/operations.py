@@ -159,8 +159,12 @@ REFUSALS: dict[str, tuple[str, str]] = {
     **{
         str(EXAMPLES[code].status): (EXAMPLES[code].title, EXAMPLES[code].detail)
         for code in (
-            *("unauthorized", "receive_timeout", "tensor_too_large", "unsupported_encoding"),
-            *("misdirected_host", "headers_too_large"),
+            "unauthorized",
+            "receive_timeout",
+            "tensor_too_large",
+            "unsupported_encoding",
+            "misdirected_host",
+            "headers_too_large",
         )
     },
     "503": (

@@ -39,7 +39,11 @@ _STDERR = -1 if sys.__stderr__ is None else 2
 #: a line whose text has the fields, and ``color_message`` uvicorn's second text.
 _ATTRIBUTES = {
     *vars(logging.makeLogRecord({})),
-    *("asctime", "color_message", "event", "message", "taskName"),
+    "asctime",
+    "color_message",
+    "event",
+    "message",
+    "taskName",
 }
 #: Terminals act on control characters (of C0, and of C1), and other programs end lines at some.
 _CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]")

@@ -49,9 +49,17 @@ INVALID: list[tuple[dict[str, Any], str]] = [
     *[
         ({"url": url}, ".")
         for url in (
-            *("ftp://host", "http://", "http://host:port", "http://host:99999", "http://[::1"),
-            *("http://user:secret@host", "http://host/?a=b", "http://host/#a", "http://h\u00f6st"),
-            *("local:x", "unix://relative.sock"),
+            "ftp://host",
+            "http://",
+            "http://host:port",
+            "http://host:99999",
+            "http://[::1",
+            "http://user:secret@host",
+            "http://host/?a=b",
+            "http://host/#a",
+            "http://h\u00f6st",
+            "local:x",
+            "unix://relative.sock",
         )
     ],
     *[

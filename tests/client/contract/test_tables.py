@@ -82,8 +82,21 @@ def test_a_type_that_is_not_closed_under_rounding_is_refused() -> None:
 @pytest.mark.parametrize(
     "foreign",
     [
-        *(bool, complex, object, "S4", "U1", "M8[s]", "m8[s]", "V2", "V1", [("a", "<f4")], "f4,f4"),
-        *(ml_dtypes.float8_e4m3fnuz, ml_dtypes.float8_e5m2fnuz, ml_dtypes.int4, ml_dtypes.uint4),
+        bool,
+        complex,
+        object,
+        "S4",
+        "U1",
+        "M8[s]",
+        "m8[s]",
+        "V2",
+        "V1",
+        [("a", "<f4")],
+        "f4,f4",
+        ml_dtypes.float8_e4m3fnuz,
+        ml_dtypes.float8_e5m2fnuz,
+        ml_dtypes.int4,
+        ml_dtypes.uint4,
     ],
     ids=str,
 )

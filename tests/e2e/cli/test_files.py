@@ -118,7 +118,10 @@ def execute(
     (folder / "round.json").write_text(text)
     (folder / "in.bin").write_bytes(payload)
     return command(
-        *("execute", "--descriptor", "round.json", *arguments),
+        "execute",
+        "--descriptor",
+        "round.json",
+        *arguments,
         url=url,
         given=payload,
         folder=folder,

@@ -51,12 +51,16 @@ REQUESTS: dict[str, Request] = {
     "empty": ("POST", "/round", b"", {"Operator-Descriptor": ieee754("float32", [0])}),
     "large": ("POST", "/round", LARGE.tobytes(), octets(LARGE)),
     "chunked": (
-        *("POST", "/round", [LARGE.tobytes()[:1000], LARGE.tobytes()[1000:]]),
+        "POST",
+        "/round",
+        [LARGE.tobytes()[:1000], LARGE.tobytes()[1000:]],
         {**octets(LARGE), **CHUNKED},
     ),
     "gzip": ("POST", "/round", gzip.compress(LARGE.tobytes(), 1), {**octets(LARGE), **GZIP}),
     "digest": (
-        *("POST", "/round", LARGE.tobytes()),
+        "POST",
+        "/round",
+        LARGE.tobytes(),
         octets(LARGE)
         | {"Content-Digest": sha256_field(LARGE.tobytes()), "Want-Content-Digest": "sha-256=1"},
     ),

@@ -69,7 +69,8 @@ def bomb() -> bytes:
     [
         pytest.param(
             {"Operator-Descriptor": ieee754("float32", [MIB // 4])},
-            *(400, "payload_size_mismatch"),
+            400,
+            "payload_size_mismatch",
             id="octets",
         ),
         pytest.param(JSON, 413, "tensor_too_large", id="json"),

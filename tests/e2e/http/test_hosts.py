@@ -159,9 +159,13 @@ def test_host_is_checked_before_the_key(keys: Path) -> None:
 
 UNREGISTER = "/v2/systemsharedmemory/unregister"
 CHANGES = [
-    *("/v2/systemsharedmemory/region/r/register", "/v2/systemsharedmemory/region/r/unregister"),
-    *(UNREGISTER, "/v2/cudasharedmemory/region/r/register", "/v2/repository/index"),
-    *("/v2/repository/models/round/load", "/v2/repository/models/round/unload"),
+    "/v2/systemsharedmemory/region/r/register",
+    "/v2/systemsharedmemory/region/r/unregister",
+    UNREGISTER,
+    "/v2/cudasharedmemory/region/r/register",
+    "/v2/repository/index",
+    "/v2/repository/models/round/load",
+    "/v2/repository/models/round/unload",
 ]
 ORIGINS = ["http://evil.example", "https://127.0.0.1.evil.example", "null"]
 
@@ -224,8 +228,14 @@ CORS_FIELDS = ("Access-Control-Allow-Origin", "Access-Control-Expose-Headers")
 def shared(keys: Path) -> Iterator[Service]:
     """A service for the pages of two origins."""
     with Service(
-        *("--cors-origins", f"{PAGE}, {OTHER}", "--api-keys-file", str(keys)),
-        *("--shared-memory-prefix", PREFIX, "--receive-timeout", "0.5"),
+        "--cors-origins",
+        f"{PAGE}, {OTHER}",
+        "--api-keys-file",
+        str(keys),
+        "--shared-memory-prefix",
+        PREFIX,
+        "--receive-timeout",
+        "0.5",
     ) as running:
         yield running
 
@@ -267,9 +277,16 @@ def test_preflight_of_an_allowed_origin_needs_no_key(
     assert int(reply.headers["Access-Control-Max-Age"]) > 0
     assert reply.headers["Access-Control-Allow-Credentials"] is None
     assert names(reply.headers["Access-Control-Allow-Headers"]) >= {
-        *("operator-descriptor", "content-type", "content-encoding", "content-digest"),
-        *("want-content-digest", "authorization", "x-api-key", "x-request-id"),
-        *("inference-header-content-length", "traceparent"),
+        "operator-descriptor",
+        "content-type",
+        "content-encoding",
+        "content-digest",
+        "want-content-digest",
+        "authorization",
+        "x-api-key",
+        "x-request-id",
+        "inference-header-content-length",
+        "traceparent",
     }
 
 
@@ -278,8 +295,12 @@ def test_page_of_an_allowed_origin_reads_a_result_and_its_fields(shared: Service
     assert (reply.status, reply.content) == (200, np.rint(X).tobytes())
     assert is_readable(reply)
     assert names(reply.headers["Access-Control-Expose-Headers"]) >= {
-        *("output-descriptor", "execution-backend", "server-timing", "x-request-id"),
-        *("content-digest", "retry-after"),
+        "output-descriptor",
+        "execution-backend",
+        "server-timing",
+        "x-request-id",
+        "content-digest",
+        "retry-after",
     }
     assert shared.request("GET", "/operators", headers=with_key(OTHER)).status == 200
     plain = shared.request("GET", "/operators", headers={"X-API-Key": KEY})

@@ -259,8 +259,14 @@ def test_health_is_answered_when_the_budget_is_used_up(hosted: HostedService) ->
 LARGE = np.full(10 * MIB, 1.5, "<f4")
 #: A service that wants its responses read at 1 MiB a second, after a second.
 HASTY = (
-    *("--receive-timeout", "1", "--min-send-rate", str(MIB)),
-    *("--max-bytes-in-flight", "64MiB", "--max-tensor-bytes", "64MiB"),
+    "--receive-timeout",
+    "1",
+    "--min-send-rate",
+    str(MIB),
+    "--max-bytes-in-flight",
+    "64MiB",
+    "--max-tensor-bytes",
+    "64MiB",
 )
 CLOSE = "Connection: close\r\n"
 

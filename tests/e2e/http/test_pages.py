@@ -30,7 +30,12 @@ SWAGGER = "/docs/swagger-ui-bundle.js"
 LARGE_FILES = ["/", "/page/main.js", "/page/page.css", "/page/client/client.js", SWAGGER]
 OPENED = sorted(create_app(Settings(backend="numpy")).table.open_paths - {"/docs/"})
 LISTED = [
-    *("/operators", "/conformance", "/v2", "/v2/models/stats", "/v2/models/round", "/v2/logging")
+    "/operators",
+    "/conformance",
+    "/v2",
+    "/v2/models/stats",
+    "/v2/models/round",
+    "/v2/logging",
 ]
 
 

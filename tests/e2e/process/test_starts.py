@@ -118,23 +118,27 @@ REFUSED: dict[str, tuple[list[str], int, str]] = {
     "workers": (["--workers", "none"], 2, 'WORKERS): must be an integer, got "none"'),
     "size": (
         ["--max-tensor-bytes", "big"],
-        *(2, 'BYTES): must be a number of bytes, as in 512MiB, got "'),
+        2,
+        'BYTES): must be a number of bytes, as in 512MiB, got "',
     ),
     "switch": (["--grpc", "maybe"], 2, 'GRPC): must be true or false, got "maybe"'),
     "option": (
         ["--prot", "80"],
-        *(2, "arguments: --prot 80; did you mean --port? --help lists the options"),
+        2,
+        "arguments: --prot 80; did you mean --port? --help lists the options",
     ),
     "no budget": (["--max-bytes-in-flight", "0"], 2, "(TENSOR_ROUND_MAX_BYTES_IN_FLIGHT): "),
     "argument": (["serve"], 2, "arguments: serve; --help lists the options"),
     "key alone": (
         ["--ssl-keyfile", str(SERVER)],
-        *(2, "(TENSOR_ROUND_SSL_KEYFILE): needs TENSOR_ROUND_SSL_CERTFILE"),
+        2,
+        "(TENSOR_ROUND_SSL_KEYFILE): needs TENSOR_ROUND_SSL_CERTFILE",
     ),
     "authority alone": (["--ssl-ca-certs", str(CA)], 2, "TENSOR_ROUND_SSL_CERTFILE"),
     "host with a scheme": (
         ["--allowed-hosts", "http://x"],
-        *(2, 'must be names, as in x.example, got "http://x"'),
+        2,
+        'must be names, as in x.example, got "http://x"',
     ),
     "host with a port": (["--allowed-hosts", "a,b:8000"], 2, 'got "b:8000"'),
     "port taken": (["--port", "{port}"], 1, "cannot listen on 127.0.0.1:{port}: "),
@@ -161,9 +165,15 @@ def taken() -> Iterator[int]:
 
 #: One of each kind is in the other tier.
 SLOW = {
-    *("authority alone", "port taken, 2", "broken keys", "no device"),
-    *("certificate: not PEM", "certificate: no key", "another's key", "encrypted key"),
-    *("no authority",),
+    "authority alone",
+    "port taken, 2",
+    "broken keys",
+    "no device",
+    "certificate: not PEM",
+    "certificate: no key",
+    "another's key",
+    "encrypted key",
+    "no authority",
 }
 CASES = [
     pytest.param(case, id=name, marks=[pytest.mark.slow] * (name in SLOW))

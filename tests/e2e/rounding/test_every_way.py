@@ -294,20 +294,20 @@ def test_every_shape_comes_back(service: Service, way: Way, shape: tuple[int, ..
 REFUSALS: dict[str, tuple[str, str, tuple[int, ...], Document, str]] = {
     "direction": ("up", "float32", (2,), varied("ieee754", {"rounding": "up"}), "toward_positive"),
     "mode": (
-        *("openvino:up", "float32", (2, 3), varied("openvino", {"data.mode": "up"})),
+        "openvino:up", "float32", (2, 3), varied("openvino", {"data.mode": "up"}),
         "half_away_from_zero",
     ),
     "integers": (
-        *("onnx:22", "int32", (2, 3), varied("onnx", {"input.elem_type": "INT32"})),
+        "onnx:22", "int32", (2, 3), varied("onnx", {"input.elem_type": "INT32"}),
         "got .?INT32.?; .* takes (FLOAT16, FLOAT, DOUBLE|FP16, FP32, FP64), (BFLOAT16|BF16)",
     ),
     "version": (
-        *("onnx:11", "bfloat16", (2, 3)),
+        "onnx:11", "bfloat16", (2, 3),
         varied("onnx", {"opset_version": 11, "input.elem_type": "BFLOAT16"}),
         "got .?(BFLOAT16|BF16).?; .*11.* takes (FLOAT16, FLOAT, DOUBLE|FP16, FP32, FP64)",
     ),
     "dtype": (
-        *("directml:TOWARD_ZERO:6_4", "float64", (2, 3)),
+        "directml:TOWARD_ZERO:6_4", "float64", (2, 3),
         varied(
             "directml",
             {f"desc.{side}Tensor.DataType": "FLOAT64" for side in ("Input", "Output")},
@@ -315,12 +315,12 @@ REFUSALS: dict[str, tuple[str, str, tuple[int, ...], Document, str]] = {
         "got .?(FLOAT64|FP64).?; .* takes ",
     ),
     "rank": (
-        *("directml:TOWARD_ZERO:2_1", "float32", (2, 3)),
+        "directml:TOWARD_ZERO:2_1", "float32", (2, 3),
         varied("directml", {"feature_level": "2_1"}),
         "directml 2_1: ELEMENT_WISE_ROUND takes exactly 4 dimensions, got 2",
     ),
     "no elements": (
-        *("directml:TOWARD_ZERO:6_4", "float32", (2, 0)),
+        "directml:TOWARD_ZERO:6_4", "float32", (2, 0),
         varied("directml", {f"desc.{side}Tensor.Sizes": [2, 0] for side in ("Input", "Output")}),
         "at least 1",
     ),
@@ -346,7 +346,9 @@ def executed_by_client(kind: type[AnyClient], url: str | None = None) -> Executi
             result = client.execute(document, payload)
         call = call_of(document)
         assert result.layout == (
-            *(call.output.dtype.numpy, call.output.shape, call.output.strides),
+            call.output.dtype.numpy,
+            call.output.shape,
+            call.output.strides,
             call.output.byte_length,
         )
         seen = strided_view(np.frombuffer(bytes(result.data), np.uint8), call.output)

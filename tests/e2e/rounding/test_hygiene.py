@@ -112,7 +112,9 @@ ANSWERS = {
     "short": (400, "/round", bytes(X.nbytes - 1), OCTETS),
     "long": (400, "/round", bytes(X.nbytes + 1), OCTETS),
     "gzip": (
-        *(400, "/round", b"\x1f\x8b\x08" + bytes(50_000)),
+        400,
+        "/round",
+        b"\x1f\x8b\x08" + bytes(50_000),
         {**OCTETS, "Content-Encoding": "gzip"},
     ),
     "digest": (400, "/round", X.tobytes(), {**OCTETS, "Content-Digest": "sha-256=:AAAA:"}),

@@ -182,9 +182,11 @@ OTHERWISE: dict[str, tuple[str, dict[str, Any], str, bytes | None, int]] = {
     "unknown-model": ("torch_round", document(INLINE), 'no model "torch_round"', None, 404),
     "unknown-version": ("round@2", document(INLINE), "it has 1", None, 404),
     "memory": (
-        *("round", document(tensor("FP32", [10], parameters=REGION))),
+        "round",
+        document(tensor("FP32", [10], parameters=REGION)),
         "without --shared-memory-prefix (TENSOR_ROUND_SHARED_MEMORY_PREFIX)",
-        *(None, 501),
+        None,
+        501,
     ),
     "memory-out": ("round", to({"name": "Y", "parameters": REGION}), "PREFIX", None, 501),
 }

@@ -71,7 +71,8 @@ def test_raw_bodies(service: Service, form: str) -> None:
         *(("gzip;q=0.5, deflate", "deflate", wish) for wish in ({}, BINARY_OUT)),
         *(("gzip;q=0, br", None, wish) for wish in ({}, BINARY_OUT)),
         # What aiohttp and requests send by themselves.
-        *(("gzip, deflate", "gzip", {}), ("gzip, deflate", None, BINARY_OUT)),
+        ("gzip, deflate", "gzip", {}),
+        ("gzip, deflate", None, BINARY_OUT),
     ],
 )
 def test_answers_are_packed_as_asked(
@@ -248,7 +249,9 @@ DOCUMENTS: dict[str, tuple[Any, bytes | None, int, str]] = {
     "few-numbers": (of(data=[1]), None, 400, "has 1 element,"),
     "number-for-array": (of(data=1), None, 400, "inputs.0.data: must be an array"),
     "binary-size": (
-        *(document(binary("FP32", [10], 44)), PAYLOAD + bytes(4), 400),
+        document(binary("FP32", [10], 44)),
+        PAYLOAD + bytes(4),
+        400,
         "40 bytes by its shape and datatype, the request gives 44",
     ),
     "length-not-stated": (HEAD + PAYLOAD, None, 400, "JSON"),

@@ -69,8 +69,17 @@ def test_onnx_s_own_runtimes_are_right_on_every_node(model: Path) -> None:
     assert report.right, str(report)
     judged = {row.node.name for row in report.verdicts if row.in_model}
     assert judged == {
-        *("quant_round", "down", "half", "brain", "eighth", "wide", "q", "d"),
-        *("of_stored", "of_constant", "of_input"),
+        "quant_round",
+        "down",
+        "half",
+        "brain",
+        "eighth",
+        "wide",
+        "q",
+        "d",
+        "of_stored",
+        "of_constant",
+        "of_input",
     }
     by_numpy = [row for row in report.verdicts if row.runtime.startswith("numpy")]
     assert {row.node.name for row in by_numpy} == judged - {"q", "d", "eighth"}
@@ -160,7 +169,9 @@ def test_nodes_in_bodies_and_of_other_domains_are_told(tmp_path: Path) -> None:
     assert [row.output for row in report.outputs] == ["y", "v", "w", "u"]
     body = "not judged: it is in the body of branch"
     assert [str(row) for row in report.lacking] == [
-        *(f"inner, Round: {body}", f"narrow, Cast: {body}", f"a, CastLike: {body}"),
+        f"inner, Round: {body}",
+        f"narrow, Cast: {body}",
+        f"a, CastLike: {body}",
         "w, QuantizeLinear: not judged: it is of the domain com.microsoft",
         "u, DynamicQuantizeLinear: not judged: no rule is known here for this operator",
     ]
@@ -199,12 +210,16 @@ RIGHT: dict[str, tuple[str, dict[str, Any], list[str], list[int]]] = {
         g (float[N] x) => (float[N] y) { y = local.twice (x) }
         <domain: "local", opset_import: ["": 22]>
         twice (a) => (c) { b = Add (a, a) c = Round (b) }""",
-        *({"x": X}, ONNX[:1], [7]),
+        {"x": X},
+        ONNX[:1],
+        [7],
     ),
     "input-of-bfloat16": (
         """<ir_version: 10, opset_import: ["": 22]>
         g (bfloat16[N] x) => (float[N] y) { y = Cast <to = 1> (x) r = Round (y) }""",
-        *({"x": X.astype(ml_dtypes.bfloat16)}, [*ONNX, "openvino"], [7] * 6),
+        {"x": X.astype(ml_dtypes.bfloat16)},
+        [*ONNX, "openvino"],
+        [7] * 6,
     ),
     "by-axis": (
         """<ir_version: 10, opset_import: ["": 22]>
@@ -214,7 +229,8 @@ RIGHT: dict[str, tuple[str, dict[str, Any], list[str], list[int]]] = {
             "x": np.arange(-40, 40, dtype=np.float32).reshape(40, 2) / 8,
             **{"s": np.float32([0.25, 0.1]), "z": np.int8([1, -3])},
         },
-        *(ONNX, [80] * 4),
+        ONNX,
+        [80] * 4,
     ),
 }
 

@@ -179,7 +179,8 @@ def test_a_node_that_a_runtime_cannot_run_leaves_the_others_verdicts(tmp_path: P
     report = verify_model(path, {"x": X}, ONNX)
     judged = {(row.node.name, row.runtime.split()[0], row.in_model) for row in report.verdicts}
     assert judged == {
-        *(("b", "onnxruntime", False), ("y", "onnxruntime", False)),
+        ("b", "onnxruntime", False),
+        ("y", "onnxruntime", False),
         *((name, "onnx", True) for name in ("b", "no_kernel", "y")),
     }
     assert {row.runtime.split()[0] for row in report.outputs} == {"onnx"}

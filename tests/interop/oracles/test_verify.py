@@ -33,8 +33,11 @@ FAULTS: dict[str, dict[tuple[str, str], tuple[str, ...]]] = {
         ("float32", "ties_to_away"): (HALF_ADDED, MINUS_ZERO, *PLUGIN_NANS),
         ("float64", "ties_to_even"): ("through float32 clamped", "payload cut to float32's"),
         ("float64", "ties_to_away"): (
-            *(HALF_ADDED, MINUS_ZERO, "through float32 clamped"),
-            *("payload cut to float32's", "NaN's sign lost"),
+            HALF_ADDED,
+            MINUS_ZERO,
+            "through float32 clamped",
+            "payload cut to float32's",
+            "NaN's sign lost",
         ),
         **{
             (f"{sign}int{width}", rounding): (*formula, "integers through float32")

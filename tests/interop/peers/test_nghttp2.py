@@ -70,8 +70,18 @@ def test_h2load(
     before = counted(called)
     told = output(
         # Under TLS it would offer HTTP/1.1, too, and get that.
-        *("h2load", "--npn-list=h2", "-n", calls, "-c", connections, "-m", streams, *FIELDS),
-        *("-d", request_file(tmp_path, x), url(called)),
+        "h2load",
+        "--npn-list=h2",
+        "-n",
+        calls,
+        "-c",
+        connections,
+        "-m",
+        streams,
+        *FIELDS,
+        "-d",
+        request_file(tmp_path, x),
+        url(called),
     ).decode()
     assert f"{calls} succeeded, 0 failed, 0 errored, 0 timeout" in told, told
     assert f"status codes: {calls} 2xx, 0 3xx, 0 4xx, 0 5xx" in told, told

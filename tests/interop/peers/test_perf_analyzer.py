@@ -47,9 +47,19 @@ def test_it_measures(
     report = tmp_path / "report.csv"
     ran = subprocess.run(
         [
-            *(TOOL, "-u", f"127.0.0.1:{service.port}", "-f", report, *transport),
-            *("--measurement-mode", "count_windows", "--measurement-request-count", "50"),
-            *("--stability-percentage", "999", *options),
+            TOOL,
+            "-u",
+            f"127.0.0.1:{service.port}",
+            "-f",
+            report,
+            *transport,
+            "--measurement-mode",
+            "count_windows",
+            "--measurement-request-count",
+            "50",
+            "--stability-percentage",
+            "999",
+            *options,
         ],
         capture_output=True,
         text=True,

@@ -383,7 +383,8 @@ def layout(
         pytest.param(call_from(layout(byte_length=MIN_BYTES + 4)), False, ANY, id="padded"),
         pytest.param(
             call_from(layout(shape=(2, COUNT), strides=(1, 2)), layout(shape=(2, COUNT))),
-            *(False, ANY),
+            False,
+            ANY,
             id="moved",
         ),
     ],

@@ -266,7 +266,9 @@ Y = {"name": "Y", "datatype": "FP32", "shape": [2, 3]}
             id="parameters",
         ),
         pytest.param(
-            *({"id": "", **MODEL}, Y, [b"[NaN,", b"-0.0]"]),
+            {"id": "", **MODEL},
+            Y,
+            [b"[NaN,", b"-0.0]"],
             '{"id":"","model_name":"m","model_version":"1","outputs":['
             '{"name":"Y","datatype":"FP32","shape":[2,3],"data":[NaN,-0.0]}]}',
             id="data",

@@ -126,9 +126,21 @@ def test_only_plain_objects(memory: PosixSharedMemory, make: Any) -> None:
 @pytest.mark.parametrize(
     "key",
     [
-        *("", "/", "other", "/other", "//" + PREFIX, "../shm/" + PREFIX, PREFIX + "/../x"),
-        *(PREFIX + "a/b", "/" + PREFIX + "a/", PREFIX[:-1], PREFIX.upper() + "x", " " + PREFIX),
-        *(PREFIX + "\0x", PREFIX + "does-not-exist", PREFIX + "x" * 300),
+        "",
+        "/",
+        "other",
+        "/other",
+        "//" + PREFIX,
+        "../shm/" + PREFIX,
+        PREFIX + "/../x",
+        PREFIX + "a/b",
+        "/" + PREFIX + "a/",
+        PREFIX[:-1],
+        PREFIX.upper() + "x",
+        " " + PREFIX,
+        PREFIX + "\0x",
+        PREFIX + "does-not-exist",
+        PREFIX + "x" * 300,
     ],
 )
 def test_keys_outside_the_prefix_or_of_nothing(memory: PosixSharedMemory, key: str) -> None:

@@ -121,7 +121,8 @@ PROGRAMS = ["", "*/*", "application/json", "application/json, text/plain, */*", 
             for accept in (CHROMIUM, "text/html", "text/html, application/json;q=0.9")
         ),
         *((accept, False) for accept in PROGRAMS),
-        *(("application/json, text/html", False), ("text/html;q=0", False)),
+        ("application/json, text/html", False),
+        ("text/html;q=0", False),
     ],
 )
 def test_browsers_get_html_and_programs_json(accept: str, is_html: bool) -> None:

@@ -224,7 +224,10 @@ PLANTED: list[tuple[Kernel, str, str, list[str]]] = [
         (nans_as(lambda b: b & 0x7FFF), "float16", EVEN, "NaN's sign lost"),
         (
             nans_as(lambda b: (b | 0x200) & 0x7FFF),
-            *("float16", EVEN, "NaN quieted", "NaN's sign lost"),
+            "float16",
+            EVEN,
+            "NaN quieted",
+            "NaN's sign lost",
         ),
         (nans_as(lambda b: (b | 1 << 51) >> 29 << 29), "float64", EVEN, "payload cut to float32's"),
         (in_float(np.float64, np.int64), "int64", EVEN, "integers through float64"),
@@ -243,7 +246,10 @@ PLANTED: list[tuple[Kernel, str, str, list[str]]] = [
         # (float)(long)floorf(x + 0.5f)
         (
             lambda x: x86(np.floor(x + x.dtype.type(0.5)), 64),
-            *("float64", EVEN, "floor(x + 0.5)", *INT64),
+            "float64",
+            EVEN,
+            "floor(x + 0.5)",
+            *INT64,
         ),
         # (float)lrintf(x), where long has 64 bits
         (lambda x: x86(np.rint(x), 64), "float32", EVEN, *INT64),
@@ -264,7 +270,10 @@ PLANTED: list[tuple[Kernel, str, str, list[str]]] = [
         # roundf(roundf(2x) / 2), of a narrower type in float32
         (
             careful(lambda x: right(right(2 * x.astype("f4"), AWAY) / 2, AWAY)),
-            *("float16", EVEN, "half away from zero", HALVES),
+            "float16",
+            EVEN,
+            "half away from zero",
+            HALVES,
         ),
     )
 ]

@@ -46,8 +46,18 @@ class RequestHead:
     """
 
     __slots__ = (
-        *("authority", "fault", "fields", "keep_alive", "length", "method", "path"),
-        *("query", "repeated", "target", "values", "version"),
+        "authority",
+        "fault",
+        "fields",
+        "keep_alive",
+        "length",
+        "method",
+        "path",
+        "query",
+        "repeated",
+        "target",
+        "values",
+        "version",
     )
 
     def __init__(

@@ -45,8 +45,16 @@ class RequestHead:
     """
 
     __slots__ = (
-        *("authority", "fault", "fields", "length", "method", "path"),
-        *("query", "repeated", "target", "values"),
+        "authority",
+        "fault",
+        "fields",
+        "length",
+        "method",
+        "path",
+        "query",
+        "repeated",
+        "target",
+        "values",
     )
     version = "2"
 

@@ -141,8 +141,12 @@ def test_a_long_body_goes_where_it_belongs(chunk: int | None, piece: int) -> Non
     framed = content if chunk is None else chunks(content, chunk)
     source = Source(framed + SURPLUS, piece)
     check(
-        receiver(len(content) if chunk is None else None),
-        *(source, len(content), content, len(framed), SURPLUS),
+        body=receiver(len(content) if chunk is None else None),
+        source=source,
+        size=len(content),
+        expected=content,
+        framed=len(framed),
+        surplus=SURPLUS,
     )
     assert source.direct > len(content) // 2
 

@@ -58,7 +58,8 @@ def inference() -> bytes:
         "Host: 127.0.0.1",
         f"{HEADER_LENGTH}: {len(document)}",
         f"Content-Length: {len(document) + TENSOR.nbytes}",
-        *("", ""),
+        "",
+        "",
     )
     return "\r\n".join(lines).encode() + document + TENSOR.tobytes()
 

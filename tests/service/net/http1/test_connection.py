@@ -252,31 +252,43 @@ HEAD_ALONE = answer(LARGE).partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
 TENSOR = bytes(range(256)) * 256
 #: What is sent in one read, the content of each answer, what is received, and the states.
 EXCHANGES: dict[str, tuple[bytes, bytes, bytes, list[State]]] = {
-    "HEAD has no content but its length": (
-        *(asked(line="HEAD /p") * 2, LARGE, HEAD_ALONE * 2, ONE * 2),
-    ),
+    "HEAD has no content": (asked(line="HEAD /p") * 2, LARGE, HEAD_ALONE * 2, ONE * 2),
     "an unread body is skipped": (
-        *(asked(length=3) + b"abc" + asked(), b"x", answer(b"x") * 2, ONE * 2),
+        asked(length=3) + b"abc" + asked(),
+        b"x",
+        answer(b"x") * 2,
+        ONE * 2,
     ),
     "an unread body that has not come ends the connection": (
-        *(asked(length=3) + b"ab", b"x", answer(b"x", CLOSE)),
+        asked(length=3) + b"ab",
+        b"x",
+        answer(b"x", CLOSE),
         [State.WORKING, State.LINGERING],
     ),
     "close": (
-        *(asked("Connection: close", length=1) + b"a", b"x", answer(b"x", CLOSE)),
+        asked("Connection: close", length=1) + b"a",
+        b"x",
+        answer(b"x", CLOSE),
         [State.WORKING, State.CLOSING],
     ),
     "bytes behind close": (
-        *(asked("Connection: close", length=1) + b"aGET", b"x", answer(b"x", CLOSE)),
+        asked("Connection: close", length=1) + b"aGET",
+        b"x",
+        answer(b"x", CLOSE),
         [State.WORKING, State.LINGERING],
     ),
     # The tensor is received with its head in one read, and sent with its head in one write.
     "64 KiB need no wait": (
-        *(asked(f"X: {'x' * 1024}", length=len(TENSOR)) + TENSOR, TENSOR, answer(TENSOR), ONE),
+        asked(f"X: {'x' * 1024}", length=len(TENSOR)) + TENSOR,
+        TENSOR,
+        answer(TENSOR),
+        ONE,
     ),
     "the longest joined response": (asked(), LARGE[: 68 << 10], answer(LARGE[: 68 << 10]), ONE),
     "a response written as it lies": (
-        *(asked(), LARGE[: (68 << 10) + 1], answer(LARGE[: (68 << 10) + 1])),
+        asked(),
+        LARGE[: (68 << 10) + 1],
+        answer(LARGE[: (68 << 10) + 1]),
         [State.WORKING, State.SENDING, State.IDLE],
     ),
 }

@@ -143,8 +143,14 @@ def split(data: bytes) -> RequestHead:
 
 def facts(head: RequestHead) -> Says:
     return Says(
-        *(head.method, head.path, head.query, head.version, head.authority),
-        *(head.length, head.keep_alive, expects_continue(head)),
+        method=head.method,
+        path=head.path,
+        query=head.query,
+        version=head.version,
+        authority=head.authority,
+        length=head.length,
+        keep_alive=head.keep_alive,
+        expects_continue=expects_continue(head),
     )
 
 
@@ -170,8 +176,11 @@ def test_fields_keep_their_order_and_their_bytes() -> None:
     data = head(b"A-b:  \xe9\xff c\t \r\nempty:\r\nA-B: d\r\n!#$%&'*+-.^_`|~9: e: f\r\n")
     found = split(data)
     assert found.fields == [
-        *((b"host", b"h"), (b"a-b", b"\xe9\xff c"), (b"empty", b"")),
-        *((b"a-b", b"d"), (b"!#$%&'*+-.^_`|~9", b"e: f")),
+        (b"host", b"h"),
+        (b"a-b", b"\xe9\xff c"),
+        (b"empty", b""),
+        (b"a-b", b"d"),
+        (b"!#$%&'*+-.^_`|~9", b"e: f"),
     ]
     assert found.values[b"a-b"] == b"\xe9\xff c, d"
     assert found.values[b"empty"] == b""
@@ -307,7 +316,10 @@ def test_a_head_without_an_end_has_a_longest() -> None:
 @pytest.mark.parametrize(
     ("received", "path"),
     [
-        *((b"", ""), (b"GET", ""), (b"GET /v", "/v"), (b"GET /v2?a HTTP/1.1\r\nHost", "/v2")),
+        (b"", ""),
+        (b"GET", ""),
+        (b"GET /v", "/v"),
+        (b"GET /v2?a HTTP/1.1\r\nHost", "/v2"),
         (b"GET /\xff", "/\xff"),
     ],
 )
@@ -343,9 +355,19 @@ PARENT = f"00-{'0' * 31}1-{'0' * 15}1-00"
 LATER = f"fe-{'f' * 32}-{'9' * 16}-ff"
 LAWFUL = [PARENT, LATER, f"{LATER}-", f"{LATER}-what-\xe9ver"]
 UNLAWFUL = [
-    *("", "00", PARENT.upper() + "-", PARENT[:-1], PARENT + "0", PARENT + "-00"),
-    *(PARENT.replace("1-", "0-", 1), PARENT.replace("1-00", "0-00"), "ff" + PARENT[2:]),
-    *(PARENT.replace("1", "A"), f"{PARENT}, {PARENT}", f"{LATER}0", f"{LATER}-a, {LATER}"),
+    "",
+    "00",
+    PARENT.upper() + "-",
+    PARENT[:-1],
+    PARENT + "0",
+    PARENT + "-00",
+    PARENT.replace("1-", "0-", 1),
+    PARENT.replace("1-00", "0-00"),
+    "ff" + PARENT[2:],
+    PARENT.replace("1", "A"),
+    f"{PARENT}, {PARENT}",
+    f"{LATER}0",
+    f"{LATER}-a, {LATER}",
 ]
 
 

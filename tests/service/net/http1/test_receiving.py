@@ -200,7 +200,8 @@ RATES: dict[str, tuple[ConnectionLimits, int, list[tuple[int, bool]], int]] = {
     "the last byte of a beginning": (GRACE, 998, [(2, True)], 1),
     "grace is lost once": (GRACE, 1000, [(500, True)], 100),
     "a rate is that of the last interval": (
-        *(HASTY, 5000),
+        HASTY,
+        5000,
         [(0, True), (100, True), (99, False), (101, True), (99, False)],
         0,
     ),

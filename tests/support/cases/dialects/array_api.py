@@ -9,8 +9,16 @@ from support.cases.dialect import INTEGERS, DialectCases, Model, by_mode, shapes
 from tensor_round.contract.rounding import Rounding
 
 DTYPES = (
-    *("float32", "float64", "int8", "int16", "int32", "int64"),
-    *("uint8", "uint16", "uint32", "uint64"),
+    "float32",
+    "float64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
 )
 OPS = {
     "round": Rounding.TIES_TO_EVEN,

@@ -22,7 +22,10 @@ MODES: list[tuple[Any, int, Rounding, tuple[float, ...]]] = [
     ("TOWARD_INFINITY", 2, Rounding.TIES_TO_AWAY, (-3, -2, -2, -1, 0, 1, 2, 2, 3)),
 ]
 MODEL = Model(
-    *("directml_element_wise_round", "InputTensor", "OutputTensor", "rounding_mode"),
+    "directml_element_wise_round",
+    "InputTensor",
+    "OutputTensor",
+    "rounding_mode",
     {level: ("FP32,FP16", "4-4" if level == "2_1" else "1-8") for level in LEVELS},
 )
 IN, OUT = "desc.InputTensor", "desc.OutputTensor"

@@ -17,12 +17,38 @@ TYPES = [
 ]
 OPSETS = range(11, 29)
 NOT_ROUND = [
-    *("INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64", "BOOL", "STRING"),
-    *("COMPLEX64", "FLOAT8E4M3FN", "FLOAT8E5M2", "INT4", "UNDEFINED", "tensor(int32)"),
-    *("float16", "Float", "tensor(FLOAT)", "float32", "seq(tensor(float))", "", 1, 10, None, True),
+    "INT8",
+    "INT16",
+    "INT32",
+    "INT64",
+    "UINT8",
+    "UINT16",
+    "UINT32",
+    "UINT64",
+    "BOOL",
+    "STRING",
+    "COMPLEX64",
+    "FLOAT8E4M3FN",
+    "FLOAT8E5M2",
+    "INT4",
+    "UNDEFINED",
+    "tensor(int32)",
+    "float16",
+    "Float",
+    "tensor(FLOAT)",
+    "float32",
+    "seq(tensor(float))",
+    "",
+    1,
+    10,
+    None,
+    True,
 ]
 MODEL = Model(
-    *("onnx_round", "X", "Y", None),
+    "onnx_round",
+    "X",
+    "Y",
+    None,
     {"11": ("FP16,FP32,FP64", "0-32"), "22": ("FP16,FP32,FP64,BF16", "0-32")},
 )
 #: Called as by someone whom no type checker stops.

@@ -29,8 +29,16 @@ MODES = {
 }
 #: The standard's own names, which are also the canonical ones.
 _DTYPES = (
-    *("float32", "float64", "int8", "int16", "int32", "int64"),
-    *("uint8", "uint16", "uint32", "uint64"),
+    "float32",
+    "float64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
 )
 #: Named by the first version of the standard, which had all four functions.
 VERSION = Version("2021.12", "array_api", (), _DTYPES, 0, RANK_LIMIT, "2021.12")

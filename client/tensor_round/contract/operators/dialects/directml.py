@@ -48,10 +48,17 @@ FeatureLevel = Literal[
 
 #: DML_TENSOR_DATA_TYPE: DirectML's names, their C integers, and the dtypes.
 _DATA_TYPES = (
-    *(("FLOAT32", 1, "float32"), ("FLOAT16", 2, "float16"), ("FLOAT64", 9, "float64")),
-    *(("UINT8", 5, "uint8"), ("UINT16", 4, "uint16")),
-    *(("UINT32", 3, "uint32"), ("UINT64", 10, "uint64")),
-    *(("INT8", 8, "int8"), ("INT16", 7, "int16"), ("INT32", 6, "int32"), ("INT64", 11, "int64")),
+    ("FLOAT32", 1, "float32"),
+    ("FLOAT16", 2, "float16"),
+    ("FLOAT64", 9, "float64"),
+    ("UINT8", 5, "uint8"),
+    ("UINT16", 4, "uint16"),
+    ("UINT32", 3, "uint32"),
+    ("UINT64", 10, "uint64"),
+    ("INT8", 8, "int8"),
+    ("INT16", 7, "int16"),
+    ("INT32", 6, "int32"),
+    ("INT64", 11, "int64"),
 )
 DTYPES = {name: dtype for name, _, dtype in _DATA_TYPES}
 DTYPE_VALUES = {name: value for name, value, _ in _DATA_TYPES}

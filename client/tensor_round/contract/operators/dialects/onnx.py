@@ -30,12 +30,20 @@ OLDEST_OPSET, *_, NEWEST_OPSET = get_args(OnnxOpset)
 
 #: TensorProto.DataType: ONNX's names, their numbers, and the dtypes.
 _DATA_TYPES = (
-    *(("FLOAT16", 10, "float16"), ("BFLOAT16", 16, "bfloat16")),
-    *(("FLOAT", 1, "float32"), ("DOUBLE", 11, "float64")),
-    *(("FLOAT8E4M3FN", 17, "float8_e4m3fn"), ("FLOAT8E5M2", 19, "float8_e5m2")),
-    *(("INT8", 3, "int8"), ("INT16", 5, "int16"), ("INT32", 6, "int32"), ("INT64", 7, "int64")),
-    *(("UINT8", 2, "uint8"), ("UINT16", 4, "uint16")),
-    *(("UINT32", 12, "uint32"), ("UINT64", 13, "uint64")),
+    ("FLOAT16", 10, "float16"),
+    ("BFLOAT16", 16, "bfloat16"),
+    ("FLOAT", 1, "float32"),
+    ("DOUBLE", 11, "float64"),
+    ("FLOAT8E4M3FN", 17, "float8_e4m3fn"),
+    ("FLOAT8E5M2", 19, "float8_e5m2"),
+    ("INT8", 3, "int8"),
+    ("INT16", 5, "int16"),
+    ("INT32", 6, "int32"),
+    ("INT64", 7, "int64"),
+    ("UINT8", 2, "uint8"),
+    ("UINT16", 4, "uint16"),
+    ("UINT32", 12, "uint32"),
+    ("UINT64", 13, "uint64"),
 )
 DTYPES = {name: dtype for name, _, dtype in _DATA_TYPES}
 NUMBERS = {dtype: number for _, number, dtype in _DATA_TYPES}
