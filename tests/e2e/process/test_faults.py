@@ -74,7 +74,7 @@ STAGES: dict[str, list[Point]] = {
     ],
     "copy_out": [Point(backend.NumpyBackend, "round", "after")],
     "encode": [
-        Point(tensor_route, "sha256", "after"),
+        Point(tensor_route, "digest_of", "after"),
         Point(TensorDocument, "response", "after"),
         Point(InferencePlan, "header_with_data"),
         Point(codec, "write_response", "after"),
