@@ -132,7 +132,7 @@ HTTP_MODULES = (
     "tensor_round.contract.progress",
     "tensor_round.contract.quoting",
     "tensor_round.contract.wire.http1",
-    "tensor_round.contract.wire.native",
+    "tensor_round.contract.wire.http_fields",
 )
 #: Modules that files in these places must not import.
 CLOSED: dict[Path, set[str]] = {

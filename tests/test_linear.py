@@ -27,7 +27,7 @@ from tensor_round.contract.errors import TensorRoundError
 from tensor_round.contract.operators import registry
 from tensor_round.contract.operators.importers import from_dxdispatch, from_openvino
 from tensor_round.contract.operators.importers.dxdispatch import parsed_document
-from tensor_round.contract.wire import http1, native, npy, strictjson
+from tensor_round.contract.wire import http1, http_fields, npy, strictjson
 from tensor_round.transport.exchange import parse_retry_after
 from tensor_round_service.auth import api_keys, origins
 from tensor_round_service.codec import json_size, jsontensor
@@ -38,7 +38,7 @@ from tensor_round_service.net.http1.receiving import BodyReceiver
 from tensor_round_service.net.http2 import frames, huffman, limits
 from tensor_round_service.net.http2.blocks import BlockReader
 from tensor_round_service.net.http2.session import Session
-from tensor_round_service.oip import codec
+from tensor_round_service.oip import infer_json
 from tensor_round_service.pages import _matches
 from tensor_round_service.process.logs import _printable
 from tensor_round_service.settings import Settings
@@ -110,7 +110,7 @@ PATTERNS: dict[str, Pattern] = {
     "tensor_round.contract.wire.http1._VARYING": Pattern("finditer", "\r\ndate: a : \r\n \r"),
     "tensor_round.contract.wire.http1._CHUNK_LINE": Pattern("match", "1 ; \t a \r"),
     "tensor_round.contract.wire.http1._TRAILERS": Pattern("fullmatch", "a : a:a\r\n \r \t"),
-    "tensor_round.contract.wire.native.SANE_REQUEST_ID": Pattern("fullmatch", "a - !"),
+    "tensor_round.contract.wire.http_fields.SANE_REQUEST_ID": Pattern("fullmatch", "a - !"),
     "tensor_round.contract.wire.npy._ENTRY": Pattern("match", "' 'a' 'a':( \t ( ) 1, \" , a"),
     "tensor_round.contract.wire.npy._SIZE": Pattern("fullmatch", "1 L \t"),
     "tensor_round.contract.wire.npy._DESCR": Pattern("fullmatch", "< f 4"),
@@ -140,7 +140,7 @@ PATTERNS: dict[str, Pattern] = {
         "match", "a / ? # % HTTP/1.1 \r\n"
     ),
     "tensor_round_service.net.http1.head._NAMED": Pattern("match", "a a:// @ / : . ?"),
-    "tensor_round_service.net.http1.head._AUTHORITY": Pattern("fullmatch", "a [ ] % : . 1"),
+    "tensor_round_service.net.head._AUTHORITY": Pattern("fullmatch", "a [ ] % : . 1"),
     "tensor_round_service.net.head._LAWFUL_TRACEPARENT": Pattern("fullmatch", "0 f - 00-"),
     "tensor_round_service.process.command_line._OF_KUBERNETES": Pattern(
         "fullmatch", "_ SERVICE_ PORT _PORT_1 _TCP 1"
@@ -355,10 +355,10 @@ SCANNERS: dict[str, Scanner] = {
     "response": Scanner(http1.split_head, 48 * KIB, ANSWERS),
     "response-body": Scanner(of_client, 64 * KIB, CHUNKS),
     "digests": Scanner(
-        lambda data: (native.parse_content_digest([data.decode("latin-1")]),
-                      native.wanted_digest([data.decode("latin-1")])), 32 * KIB, LISTS,
+        lambda data: (http_fields.parse_content_digest([data.decode("latin-1")]),
+                      http_fields.wanted_digest([data.decode("latin-1")])), 32 * KIB, LISTS,
     ),
-    "media-type": Scanner(lambda data: native.media_type(data.decode()), 32 * KIB, LISTS),
+    "media-type": Scanner(lambda data: http_fields.media_type(data.decode()), 32 * KIB, LISTS),
     "retry-after": Scanner(
         lambda data: parse_retry_after(data.decode()), 48 * KIB,
         [*LISTS, *((b"Mon, 1", again, b"") for again in (b" 1", b"-", b":", b".1", b"+1", b"("))],
@@ -412,7 +412,7 @@ SCANNERS: dict[str, Scanner] = {
     "tensor-of-message": Scanner(messages.find_tensor, 32 * KIB, [
         (b"", again, b"") for again in (b"\x0a\x00", b"\x22\x00", b"\xfa\x01\x00")
     ]),
-    "inference": Scanner(codec.read_request, 64 * KIB, [
+    "inference": Scanner(infer_json.read_request, 64 * KIB, [
         *STRINGS, *NESTED, (b'{"inputs":[', b"{},", b"{}]}"), (b'{"inputs":[', b"1,", b"1]}"),
         (b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":[', b"1,", b"1]}]}"),
         (b'{"inputs":[],"outputs":[', b'{"name":"y"},', b"{}]}"),

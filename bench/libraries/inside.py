@@ -152,10 +152,10 @@ def by_counters(count: int) -> tuple[float, int]:
 @cache
 def own_counters() -> tuple[Metrics, Job]:
     app = create_app(Settings(), worker_folder=Path(os.environ["PROMETHEUS_MULTIPROC_DIR"]))
-    metrics, job = app.gate.metrics, Job(app.site.engine.memory)
+    metrics, job = app.gate.metrics, Job(app.context.engine.memory)
     assert metrics is not None
     job.is_sent, job.executed_by = True, "numpy"
-    job.traffic, job.labels = ("/round", KIB, KIB), ("ieee754", "float32")
+    job.route, job.request_bytes, job.response_bytes, job.dialect = "/round", KIB, KIB, "ieee754"
     return metrics, job
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tensor_round_verify.onnx_backend import OnnxBackend as OnnxBackend
 
     from . import conformance as conformance
-    from .clients.tensors import Output as Output
+    from .clients.tensor_memory import Output as Output
     from .contract.differences.document import Differences as Differences
     from .contract.operators.importers import from_dxdispatch as from_dxdispatch
     from .contract.operators.importers import from_onnx as from_onnx
@@ -41,7 +41,7 @@ else:
     #: The modules of further names. The dialects' names are those of their modules.
     _MODULES = {
         "Differences": ".contract.differences.document",
-        "Output": ".clients.tensors",
+        "Output": ".clients.tensor_memory",
         "compare": ".conformance",
         **dict.fromkeys(
             ("from_dxdispatch", "from_onnx", "from_openvino"), ".contract.operators.importers"

@@ -20,11 +20,10 @@ from .backends.select import DeviceOptions, select_backend
 from .counters import Key
 from .deployment import Deployment
 from .dispatcher import Dispatcher
-from .documents import NAME
 from .engine.engine import Engine
 from .engine.memory import Memory
 from .engine.readiness import ProcessLifecycle, Readiness
-from .features import Feature, Site, load
+from .features import Feature, FeatureContext, load
 from .gate import Gate
 from .metrics.counts import (
     CONNECTIONS,
@@ -41,7 +40,8 @@ from .openapi.document import describe
 from .refusals import Refusals, add_refusal_handlers
 from .routes.round import round_row
 from .routes.service import METRICS_PATH, health_rows, metrics_row, moved_metrics_row, service_row
-from .routes.table import Row, Table
+from .routes.table import RouteEntry, RoutingTable
+from .service_types import NAME
 from .settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -62,10 +62,10 @@ class Application(FastAPI):
 
     dispatcher: Dispatcher
     gate: Gate
-    site: Site
+    context: FeatureContext
     features: list[Feature]
     #: Its routes.
-    table: Table
+    table: RoutingTable
     #: What METRICS_PORT serves.
     metrics_dispatcher: Dispatcher
     #: The keys of API_KEYS_FILE.
@@ -101,7 +101,7 @@ def create_app(
     serving = _engine(settings, messages.append) if engine is None else engine
     lifecycle = lifecycle or ProcessLifecycle()
     lifecycle.is_lost = lambda: not serving.backend.is_healthy
-    site = Site(
+    context = FeatureContext(
         settings=settings,
         deployment=Deployment.of(settings, serving.memory.limit_bytes),
         engine=serving,
@@ -109,24 +109,24 @@ def create_app(
         lifecycle=lifecycle,
         worker_folder=worker_folder,
     )
-    features = load(site)
-    health = health_rows(serving, site.readiness)
+    features = load(context)
+    health = health_rows(serving, context.readiness)
     rows = [
         round_row(serving, settings.max_tensor_bytes),
-        Row("/openapi.json", None, link="openapi", is_open=True),
+        RouteEntry("/openapi.json", None, link="openapi", is_open=True),
         *health,
         *(row for feature in features for row in feature.rows),
     ]
     rows.append(service_row(rows, [f.home for f in features if f.home]))
-    metrics = _metrics(site, rows, features)
+    metrics = _metrics(context, rows, features)
     is_elsewhere = settings.metrics_port is not None
     shown_metrics = metrics_row(metrics, serving.backend.name)
     rows.append(moved_metrics_row() if is_elsewhere else shown_metrics)
-    table = Table(rows)
+    table = RoutingTable(rows)
     close = serving.close if engine is None else None
     tasks = [serving.release_idle_memory, metrics.share]
     app = _application(partial(_running, messages, tasks, close))
-    app.site, app.features, app.table = site, features, table
+    app.context, app.features, app.table = context, features, table
     app.keys = None if settings.api_keys_file is None else KeyRing(settings.api_keys_file)
     open_paths = table.open_paths.union(*(feature.open_paths for feature in features))
     authenticator = None if app.keys is None else Authenticator(app.keys, open_paths)
@@ -158,15 +158,15 @@ def _engine(settings: Settings, log: Callable[[str], None]) -> Engine:
     return Engine(backend, Deployment.of(settings).worker_bytes)
 
 
-def _metrics(site: Site, rows: list[Row], features: list[Feature]) -> Metrics:
+def _metrics(context: FeatureContext, rows: list[RouteEntry], features: list[Feature]) -> Metrics:
     counted = (feature.counted_paths for feature in features)
     return Metrics(
-        Table(rows).counted_paths.union({METRICS_PATH}, *counted),
+        RoutingTable(rows).counted_paths.union({METRICS_PATH}, *counted),
         [feature.folder for feature in features if feature.folder],
-        partial(_gauges, site.engine, site.lifecycle),
-        site.settings.workers,
-        partial(_totals, site.engine, site.lifecycle),
-        site.worker_folder,
+        partial(_gauges, context.engine, context.lifecycle),
+        context.settings.workers,
+        partial(_totals, context.engine, context.lifecycle),
+        context.worker_folder,
     )
 
 
@@ -225,11 +225,11 @@ async def _running(
 
 
 def _metrics_dispatcher(
-    rows: list[Row], memory: Memory, check_host: HostCheck | None
+    rows: list[RouteEntry], memory: Memory, check_host: HostCheck | None
 ) -> Dispatcher:
     """The routes of metrics and health; their answers are reserved in ``memory``."""
     app = FastAPI(openapi_url=None, **_OPTIONS)
-    table, refusals = Table(rows), Refusals({})
+    table, refusals = RoutingTable(rows), Refusals({})
     table.add_to(app)
     add_refusal_handlers(app, refusals)
     return Dispatcher(app, table, memory, Gate(check_host), refusals)

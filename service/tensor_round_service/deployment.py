@@ -8,8 +8,8 @@ from pydantic import ByteSize
 
 from tensor_round.contract.version import __version__
 
-from .documents import Limits, Terms
 from .engine.memory import largest_request, memory_limit
+from .service_types import Limits, Terms
 from .settings import Settings
 
 

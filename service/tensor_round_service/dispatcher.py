@@ -23,8 +23,7 @@ from .net.asgi import (
     send_response,
 )
 from .net.bodies import ClientDisconnected
-from .net.head import Head, MalformedRequest, traceparent_of
-from .net.http1.head import METHODS
+from .net.head import METHODS, Head, MalformedRequest, traceparent_of
 from .net.request import Request
 from .net.response import (
     CACHE_CONTROL,
@@ -36,9 +35,9 @@ from .net.response import (
     head_bytes,
     request_id_field,
 )
-from .net.server import Exchange
+from .net.server import AccessRecord
 from .refusals import Refusals
-from .routes.table import Table
+from .routes.table import RoutingTable
 
 
 @dataclass(eq=False)
@@ -46,7 +45,7 @@ class Dispatcher:
     """The request handler of :mod:`.net`: tensor routes, and FastAPI for all other paths."""
 
     framework: AsgiApplication
-    table: Table
+    table: RoutingTable
     memory: Memory
     gate: Gate
     refusals: Refusals
@@ -151,9 +150,9 @@ class Dispatcher:
             outcome, sent = (str(response.status), response.code), _sent_bytes(response, method)
         self.gate.count(path, outcome, received, sent)
 
-    def log(self, exchange: Exchange) -> None:
+    def log(self, record: AccessRecord) -> None:
         """Log an exchange that is over."""
-        head, response = exchange.head, exchange.response
+        head, response = record.head, record.response
         outcome, sent, request_id = ABANDONED, 0, b""
         if response is not None:
             outcome = str(response.status), response.code
@@ -162,12 +161,12 @@ class Dispatcher:
         with contextlib.suppress(MemoryError):
             self.gate.log(
                 head,
-                exchange.path,
+                record.path,
                 outcome,
-                received=exchange.received,
+                received=record.received,
                 sent=sent,
-                seconds=exchange.seconds,
-                client=exchange.client,
+                seconds=record.seconds,
+                client=record.client,
                 request_id=request_id,
             )
 
@@ -207,7 +206,7 @@ class Dispatcher:
             if self.logs_access:
                 client = request.client[0] if request.client else None
                 seconds = perf_counter() - began
-                self.log(Exchange(head.path, head, client, request.received, response, seconds))
+                self.log(AccessRecord(head.path, head, client, request.received, response, seconds))
 
 
 def _sent_bytes(response: Response, method: str) -> int:

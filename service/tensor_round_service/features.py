@@ -22,17 +22,17 @@ from .gate import Gate
 from .net.http2.responding import StreamProtocol
 from .openapi.document import Description
 from .refusals import ErrorForm
-from .routes.table import Row
+from .routes.table import RouteEntry
 from .settings import Settings
 
 T = TypeVar("T")
 
 #: The folders of the features; each may stand on earlier ones, as ``grpc`` does on ``oip``.
-FEATURES = ("status", "compare", "oip", "grpc", "pages", "telemetry")
+FEATURES = ("catalog", "compare", "oip", "grpc", "pages", "telemetry")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Site:
+class FeatureContext:
     """What the application gives to its features."""
 
     settings: Settings
@@ -56,7 +56,7 @@ class Site:
 class Feature:
     """What a feature brings to the application."""
 
-    rows: Sequence[Row] = ()
+    rows: Sequence[RouteEntry] = ()
     #: The folder of its paths, which metrics count together; empty for none.
     folder: str = ""
     #: Whether requests to its folder change something, which pages of other origins may not.
@@ -77,15 +77,15 @@ class Feature:
     streams: Callable[[Gate], StreamProtocol] | None = None
     #: Entered while a process serves. May raise :class:`~.failures.CannotStart`.
     serving: Callable[[Gate], AbstractContextManager[object]] | None = None
-    #: What later features stand on: one object of a type; see :meth:`Site.provision`.
+    #: What later features stand on: one object of a type; see :meth:`FeatureContext.provision`.
     provides: Sequence[object] = ()
 
 
-def load(site: Site) -> list[Feature]:
+def load(context: FeatureContext) -> list[Feature]:
     """The features of this installation, in the order of :data:`FEATURES`."""
     features = []
     for name in FEATURES:
-        feature: Feature = import_module(f".{name}", __package__).feature(site)
-        site.provided.update((type(each), each) for each in feature.provides)
+        feature: Feature = import_module(f".{name}", __package__).feature(context)
+        context.provided.update((type(each), each) for each in feature.provides)
         features.append(feature)
     return features

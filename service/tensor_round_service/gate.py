@@ -14,8 +14,7 @@ from .auth.api_keys import Authenticator
 from .auth.origins import HostCheck
 from .engine.job import Observer
 from .metrics.counts import Metrics
-from .net.head import Head, traceparent_of
-from .net.http1.head import METHODS
+from .net.head import METHODS, Head, traceparent_of
 
 _ACCESS = logging.getLogger("tensor_round_service.access_log")
 

@@ -21,7 +21,6 @@ from tensor_round.contract.operators import registry
 
 from .backends import Bytes
 from .backends.select import select_backend
-from .documents import Limits, catalog
 from .engine import digests
 from .engine.differences import check_dense, compared
 from .engine.engine import INLINE_BYTES, MAX_TENSOR_BYTES, Engine
@@ -30,6 +29,7 @@ from .engine.memory import largest_request
 from .engine.overlap import flat_call
 from .engine.readiness import rounds_correctly
 from .failures import refusal_for
+from .service_types import Limits, catalog
 
 _REMEMBERED_CALLS = 1024
 

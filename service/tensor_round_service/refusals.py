@@ -23,7 +23,7 @@ from tensor_round.contract.errors import (
     problem,
 )
 from tensor_round.contract.operators.model import LISTED_FAULTS
-from tensor_round.contract.wire import native
+from tensor_round.contract.wire import http_fields
 
 from .failures import FAILED, NO_MEMORY, refusal_for
 from .net.bodies import ClientDisconnected
@@ -31,10 +31,10 @@ from .net.codings import CODINGS
 from .net.head import Header, MalformedRequest
 from .net.response import NO_STORE, Response, field_name, of_type
 
-_RETRY_AFTER = field_name(native.RETRY_AFTER)
+_RETRY_AFTER = field_name(http_fields.RETRY_AFTER)
 #: What to send instead (RFC 9110, section 15.5.16).
-_ACCEPT_ENCODING: Header = (field_name(native.ACCEPT_ENCODING), ", ".join(CODINGS).encode())
-_ACCEPT: Header = (b"accept", ", ".join(native.TYPES).encode())
+_ACCEPT_ENCODING: Header = (field_name(http_fields.ACCEPT_ENCODING), ", ".join(CODINGS).encode())
+_ACCEPT: Header = (b"accept", ", ".join(http_fields.TYPES).encode())
 _PLAIN_TEXT = of_type("text/plain; charset=utf-8")
 #: Of bytes that are not HTTP/1.1, in metrics and the log: their refusal is no document.
 MALFORMED = "malformed_http"
@@ -48,7 +48,7 @@ def problem_document(refusal: RequestRefused, traceparent: str | None) -> tuple[
     """A refusal as a problem document (RFC 9457)."""
     traced = {} if traceparent is None else {"traceparent": traceparent}
     content = json.dumps({**problem(refusal), **traced}).encode()
-    return refusal.status, native.PROBLEM_JSON, content
+    return refusal.status, http_fields.PROBLEM_JSON, content
 
 
 class Refusals:

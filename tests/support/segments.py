@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensor_round_service.backends import Bytes
-from tensor_round_service.oip.codec import Region
+from tensor_round_service.oip.infer_json import Region
 from tensor_round_service.oip.posix_memory import PosixSharedMemory
 from tensor_round_service.oip.regions import Registration, Registry
 

@@ -20,13 +20,13 @@ from tensor_round.contract.layout import check_size
 from tensor_round.contract.operators import registry
 from tensor_round.contract.operators.importers import from_dxdispatch, from_openvino
 from tensor_round.contract.operators.registry import operator_from_text
-from tensor_round.contract.wire import native, npy
+from tensor_round.contract.wire import http_fields, npy
 from tensor_round.transport.exchange import MAX_PROBLEM_BYTES, refusal
 from tensor_round_service.net.codings import STEP_BYTES, decoder_for
 from tensor_round_service.net.head import MalformedRequest
 from tensor_round_service.net.http1.head import split_head
 from tensor_round_service.net.http1.receiving import BodyReceiver
-from tensor_round_service.oip import codec
+from tensor_round_service.oip import infer_json
 from tensor_round_service.oip.models import find
 from tensor_round_service.oip.plan import plan
 from tensor_round_service.routes.json_document import TensorDocument
@@ -61,7 +61,7 @@ def read_document(data: bytes) -> None:
 
 def read_inference(data: bytes) -> None:
     """As ``POST /v2/models/.../infer`` reads its head."""
-    check_size(plan(find("round"), codec.read_request(data)).call.input, LIMIT_BYTES, "input")
+    check_size(plan(find("round"), infer_json.read_request(data)).call.input, LIMIT_BYTES, "input")
 
 
 def read_encoded(data: bytes) -> None:
@@ -77,10 +77,10 @@ def read_encoded(data: bytes) -> None:
 def read_fields(data: bytes) -> None:
     """As the smaller headers are read."""
     text = data.decode("latin-1")
-    native.SANE_REQUEST_ID.fullmatch(data)
-    native.media_type(text)
-    native.wanted_digest([text])
-    native.parse_content_digest([text])
+    http_fields.SANE_REQUEST_ID.fullmatch(data)
+    http_fields.media_type(text)
+    http_fields.wanted_digest([text])
+    http_fields.parse_content_digest([text])
 
 
 def read_dxdispatch(data: bytes) -> None:
@@ -96,7 +96,7 @@ def read_operator(data: bytes) -> None:
 def read_refusal(data: bytes) -> None:
     """As a client reads what is no tensor: as it is, and as if it were compressed."""
     for coding in ("identity", "gzip"):
-        headers = {"content-type": native.PROBLEM_JSON, "content-encoding": coding}
+        headers = {"content-type": http_fields.PROBLEM_JSON, "content-encoding": coding}
         assert len(refusal(503, headers, data).detail) <= MAX_PROBLEM_BYTES
 
 

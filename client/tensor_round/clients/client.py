@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..contract.operators.registry import OperatorWord
     from ..transport.concurrency import Concurrency, Transport
     from .execution import AnyDescriptor
-    from .tensors import Output
+    from .tensor_memory import Output
 
 
 class BaseClient:

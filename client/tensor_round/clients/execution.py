@@ -17,11 +17,11 @@ from ..contract.operators.operator import PreparedDescriptor, RoundOperator, pre
 from ..contract.operators.registry import Descriptor, operator_of
 from ..contract.progress import counted
 from ..contract.quoting import shown
-from ..contract.wire import native
+from ..contract.wire import http_fields
 from ..transport.exchange import CompareExchange, Deadline
-from . import tensors
+from . import tensor_memory
 from .session import LARGE_BYTES
-from .tensors import Exporter, Output, WholeTensor
+from .tensor_memory import Exporter, Output, WholeTensor
 
 if TYPE_CHECKING:
     from .session import CallOptions, Session
@@ -43,13 +43,13 @@ async def execute(
     """
     stated, prepared = read_descriptor(descriptor)
     call = prepared.call
-    source = tensors.read_input(data, call)
-    target = None if out is None else tensors.read_output(out, call)
-    in_place = target is not None and tensors.is_in_place(source, target)
+    source = tensor_memory.read_input(data, call)
+    target = None if out is None else tensor_memory.read_output(out, call)
+    in_place = target is not None and tensor_memory.is_in_place(source, target)
     is_flat = call.input.is_dense and call.input.lies_like(call.output.strides)
     if is_flat and call.input.element_bytes > session.tile_bytes:
         is_fresh = target is None
-        target = target or tensors.allocate(call.output)
+        target = target or tensor_memory.allocate(call.output)
         operator, elements = operator_of(stated), target.elements
         packed = operator.prepare(call.output.dtype.name, call.output.shape)
         await session.round_tiles(
@@ -58,7 +58,7 @@ async def execute(
         if target.memory is not None:
             target.memory[call.output.element_bytes :] = 0
         return Output(target)
-    make_payload = partial(tensors.payload, source, call)
+    make_payload = partial(tensor_memory.payload, source, call)
     is_large = call.input.byte_length >= LARGE_BYTES
     payload = await session.concurrency.compute(make_payload) if is_large else make_payload()
     whole = WholeTensor(prepared, payload, target, in_place)
@@ -89,8 +89,10 @@ def read_descriptor(descriptor: AnyDescriptor) -> tuple[Descriptor, PreparedDesc
         raise InvalidArgumentType(
             f"a descriptor is a model, a mapping or JSON text, got {shown(descriptor)}"
         )
-    if len(text) > native.MAX_DESCRIPTOR_LENGTH:
-        raise HeadersTooLarge(f"the descriptor has more than {native.MAX_DESCRIPTOR_LENGTH} bytes")
+    if len(text) > http_fields.MAX_DESCRIPTOR_LENGTH:
+        raise HeadersTooLarge(
+            f"the descriptor has more than {http_fields.MAX_DESCRIPTOR_LENGTH} bytes"
+        )
     return _read_text(text)
 
 

@@ -42,13 +42,13 @@ if TYPE_CHECKING:
     from ..contract.differences.document import Differences
     from ..transport.concurrency import Concurrency, Transport
     from .execution import AnyDescriptor
-    from .tensors import Output, WholeTensor
+    from .tensor_memory import Output, WholeTensor
 
 #: Seconds before the first retry, which double with each further one, and their maximum.
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
 #: The longest pause between two attempts to connect to a service that is being replaced, and the
 #: longest time for which a call without a timeout makes them.
-LONGEST_KNOCK, PATIENCE = 1.0, 60.0
+LONGEST_RECONNECT_PAUSE, PATIENCE = 1.0, 60.0
 
 #: The retries that a new client may spend.
 BUDGET = 100
@@ -79,19 +79,21 @@ class Retries:
         self._has_answered = True
         self._left = min(self._budget, self._left + (retries or EARNED))
 
-    def knock(self, error: TensorRoundError, knocks: int, deadline: Deadline) -> float | None:
+    def reconnect_pause(
+        self, error: TensorRoundError, reconnects: int, deadline: Deadline
+    ) -> float | None:
         """Seconds to wait before connecting again; None if ``error`` is another matter.
 
         A service that has answered before and is not there now is being replaced. Connecting again
         does not load it, so this is limited by the deadline alone, and spends no retry. The wait
-        doubles with each of the ``knocks`` made so far, up to :data:`LONGEST_KNOCK`, or is a
-        gateway's Retry-After.
+        doubles with each of the ``reconnects`` made so far, up to
+        :data:`LONGEST_RECONNECT_PAUSE`, or is a gateway's Retry-After.
         """
         if not (error.is_unavailable and self._has_answered and self._limit):
             return None
-        if not deadline.is_limited and knocks * LONGEST_KNOCK > PATIENCE:
+        if not deadline.is_limited and reconnects * LONGEST_RECONNECT_PAUSE > PATIENCE:
             return None
-        seconds = _seconds(error, knocks, LONGEST_KNOCK)
+        seconds = _seconds(error, reconnects, LONGEST_RECONNECT_PAUSE)
         return seconds if deadline.allows(seconds) else None
 
     def backoff(self, error: TensorRoundError, retries: int, deadline: Deadline) -> float:
@@ -275,7 +277,7 @@ class Session:
         ``computes``: making the request takes much CPU time.
         """
         concurrency, make = self.concurrency, exchange.request
-        retries = knocks = 0
+        retries = reconnects = 0
         failure: TensorRoundError | None = None
         while True:
             request = await concurrency.compute(make) if computes else make()
@@ -288,9 +290,9 @@ class Session:
                 if failure is not None and isinstance(error, DeadlineExceeded):
                     error.restate(f"{error.detail}; the try before: {failure.detail}")
                 failure = error
-                pause = self._retries.knock(error, knocks, deadline)
+                pause = self._retries.reconnect_pause(error, reconnects, deadline)
                 if pause is not None:
-                    knocks += 1
+                    reconnects += 1
                 else:
                     pause = self._retries.backoff(error, retries, deadline)
                     retries += 1

@@ -26,7 +26,7 @@ from ..contract.errors import (
 )
 from ..contract.operators.operator import PreparedDescriptor
 from ..contract.quoting import one_line, printable, shown
-from ..contract.wire import native, strictjson
+from ..contract.wire import http_fields, strictjson
 
 #: The longest uninterrupted wait in seconds, so that a call that failed in one thread soon ends in
 #: the others.
@@ -93,11 +93,11 @@ def refusal(status: int, headers: Mapping[str, str], body: bytes) -> RequestRefu
 
     At most :data:`MAX_PROBLEM_BYTES` of the body are read, before and after decoding.
     """
-    kind = native.media_type(headers.get("content-type", ""))
+    kind = http_fields.media_type(headers.get("content-type", ""))
     document: dict[str, Any] = {}
-    if kind in (native.PROBLEM_JSON, native.JSON):
+    if kind in (http_fields.PROBLEM_JSON, http_fields.JSON):
         document = _document(_decoded(body, headers.get("content-encoding", "identity")))
-    if kind == native.JSON:  # an error of the Open Inference Protocol
+    if kind == http_fields.JSON:  # an error of the Open Inference Protocol
         document = {"detail": document.get("error")}
     retry_after = parse_retry_after(headers.get("retry-after"))
     error = errors.from_problem(document, status=status, retry_after=retry_after)
@@ -281,8 +281,8 @@ class RefusalReader(DocumentReader):
 
 
 Headers = list[tuple[bytes, bytes]]
-_JSON_ACCEPTED = ((b"Accept", native.JSON.encode()),)
-_JSON_SENT = (b"Content-Type", native.JSON.encode())
+_JSON_ACCEPTED = ((b"Accept", http_fields.JSON.encode()),)
+_JSON_SENT = (b"Content-Type", http_fields.JSON.encode())
 
 
 class Request(NamedTuple):
@@ -352,13 +352,13 @@ class RoundExchange(NamedTuple):
         """The reader of the output; raises :class:`ProtocolViolation` for another one's headers."""
         if status != 200:
             return RefusalReader(status, fields)
-        _check_media_type(fields, native.OCTET_STREAM)
+        _check_media_type(fields, http_fields.OCTET_STREAM)
         prepared = self.tensor.prepared
         output = prepared.call.output
         stated = fields.get("output-descriptor")
         if stated is None:
             raise ProtocolViolation("the response has no Output-Descriptor")
-        if stated != prepared.output_descriptor and not native.describes(stated, output):
+        if stated != prepared.output_descriptor and not http_fields.describes(stated, output):
             raise ProtocolViolation("the response's Output-Descriptor is not the one asked for")
         length = fields.get("content-length")
         if length is not None and length != str(output.byte_length):
@@ -415,7 +415,7 @@ def tensor_request(
     id = _new_id()
     varying = [(b"X-Request-ID", id.encode()), (b"Content-Length", b"%d" % len(payload))]
     if digest:
-        stated = native.content_digest("sha-256", hashlib.sha256(payload).digest())
+        stated = http_fields.content_digest("sha-256", hashlib.sha256(payload).digest())
         varying.append((b"Content-Digest", stated.encode()))
         varying.append((b"Want-Content-Digest", b"sha-256=1"))
     return Request("POST", path, id, prepared.headers, varying, payload)
@@ -432,13 +432,13 @@ def document_reader(
     """The reader of a JSON response; raises :class:`ProtocolViolation` for another type."""
     if status != 200:
         return RefusalReader(status, headers)
-    _check_media_type(headers, native.JSON)
+    _check_media_type(headers, http_fields.JSON)
     return DocumentReader(_stated_digest(headers) if digest else None)
 
 
 def _check_media_type(headers: Mapping[str, str], expected: str) -> None:
     content_type = headers.get("content-type", "")
-    if content_type != expected and (got := native.media_type(content_type)) != expected:
+    if content_type != expected and (got := http_fields.media_type(content_type)) != expected:
         violation = ProtocolViolation(
             f"the response is {shown(got or 'of no type')}, not {expected}"
         )
@@ -450,7 +450,9 @@ def _check_media_type(headers: Mapping[str, str], expected: str) -> None:
 
 def _stated_digest(headers: Mapping[str, str]) -> bytes:
     try:
-        stated = native.parse_content_digest([headers.get("content-digest", "")]).get("sha-256")
+        stated = http_fields.parse_content_digest([headers.get("content-digest", "")]).get(
+            "sha-256"
+        )
     except DigestMismatch as error:
         raise ProtocolViolation(f"the response's digest: {error.detail}") from None
     if stated is None:

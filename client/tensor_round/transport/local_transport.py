@@ -13,12 +13,12 @@ from typing import Any, Protocol
 
 from ..contract.call import RoundCall
 from ..contract.errors import InvalidArgument
-from ..contract.wire import native, strictjson
+from ..contract.wire import http_fields, strictjson
 from .exchange import Deadline, Receive, Request, ResponseReader, copy_into
 
 #: Bytes rounded between two checks of the deadline: 10 to 60 ms, and enough for all cores.
 _PIECE_BYTES = 32 << 20
-_DESCRIPTOR = native.OPERATOR_DESCRIPTOR.encode()
+_DESCRIPTOR = http_fields.OPERATOR_DESCRIPTOR.encode()
 
 
 class Engine(Protocol):
@@ -82,8 +82,8 @@ class LocalTransport:
             call = engine.resolve(descriptor, len(request.body))
             if request.path == "/round":
                 fields = {
-                    "content-type": native.OCTET_STREAM,
-                    "output-descriptor": native.output_descriptor(call.output).decode(),
+                    "content-type": http_fields.OCTET_STREAM,
+                    "output-descriptor": http_fields.output_descriptor(call.output).decode(),
                 }
                 receive = partial(_receive_tensor, engine, call, request.body, run)
                 return LocalResponse(fields, receive)
@@ -95,7 +95,7 @@ class LocalTransport:
         async def receive_text(reader: ResponseReader[Any], deadline: Deadline) -> None:
             copy_into(reader, text)
 
-        return LocalResponse({"content-type": native.JSON}, receive_text)
+        return LocalResponse({"content-type": http_fields.JSON}, receive_text)
 
     async def close(self) -> None:
         """Do nothing: the engine belongs to the process."""

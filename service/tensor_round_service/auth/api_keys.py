@@ -23,7 +23,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 from tensor_round.contract.errors import Unauthorized
-from tensor_round.contract.wire import native
+from tensor_round.contract.wire import http_fields
 
 from ..failures import CannotStart
 from ..net.head import Head
@@ -31,7 +31,7 @@ from ..net.response import field_name
 from ..watched_file import WatchedFile
 
 _AUTHORIZATION = field_name("Authorization")
-_API_KEY = field_name(native.API_KEY)
+_API_KEY = field_name(http_fields.API_KEY)
 #: The fields that carry a key; only the authenticator reads them.
 CREDENTIALS = frozenset({_AUTHORIZATION, _API_KEY})
 _SCHEME = b"bearer"

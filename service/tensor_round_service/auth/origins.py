@@ -18,10 +18,9 @@ from functools import lru_cache
 
 from tensor_round.contract.errors import ForeignOrigin, InvalidHost, MisdirectedHost
 from tensor_round.contract.quoting import shown
-from tensor_round.contract.wire import native
+from tensor_round.contract.wire import http_fields
 
-from ..net.head import Head, Header
-from ..net.http1.head import host_of, is_address
+from ..net.head import Head, Header, host_of, is_address
 from ..net.response import FixedFields, Response, field_name
 from ..settings import Settings
 
@@ -32,26 +31,26 @@ _ALLOW_ORIGIN = field_name("Access-Control-Allow-Origin")
 
 #: Fields that a page may send to the core, besides those that every page may send.
 REQUEST_FIELDS = (
-    native.OPERATOR_DESCRIPTOR,
-    native.CONTENT_TYPE,
-    native.CONTENT_ENCODING,
-    native.CONTENT_DIGEST,
-    native.WANT_CONTENT_DIGEST,
+    http_fields.OPERATOR_DESCRIPTOR,
+    http_fields.CONTENT_TYPE,
+    http_fields.CONTENT_ENCODING,
+    http_fields.CONTENT_DIGEST,
+    http_fields.WANT_CONTENT_DIGEST,
     "Authorization",
-    native.API_KEY,
-    native.REQUEST_ID,
+    http_fields.API_KEY,
+    http_fields.REQUEST_ID,
     "traceparent",
     "tracestate",
 )
 #: Fields of the core's responses that a page may read, besides those that every page may read.
 RESPONSE_FIELDS = (
-    native.OUTPUT_DESCRIPTOR,
-    native.EXECUTION_BACKEND,
-    native.SERVER_TIMING,
-    native.REQUEST_ID,
-    native.CONTENT_DIGEST,
-    native.CONTENT_ENCODING,
-    native.RETRY_AFTER,
+    http_fields.OUTPUT_DESCRIPTOR,
+    http_fields.EXECUTION_BACKEND,
+    http_fields.SERVER_TIMING,
+    http_fields.REQUEST_ID,
+    http_fields.CONTENT_DIGEST,
+    http_fields.CONTENT_ENCODING,
+    http_fields.RETRY_AFTER,
     "Accept",
     "Accept-Encoding",
     "Allow",

@@ -11,32 +11,32 @@ from tensor_round.contract.differences.document import Differences
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.layout import Layout, check_size
 from tensor_round.contract.progress import Pause
-from tensor_round.contract.wire import native, strictjson
+from tensor_round.contract.wire import http_fields, strictjson
 
 from ..backends import Bytes
 from ..engine.differences import check_dense, compared
 from ..engine.engine import ON_A_THREAD, Engine
 from ..engine.job import Job
-from ..features import Feature, Site
+from ..features import Feature, FeatureContext
 from ..net.response import Response
 from ..openapi.document import Description
+from ..openapi.round_operation import HEADERS, PARAMETERS, REQUEST, tensor_operation
 from ..openapi.schemas import Schema, components, ref
-from ..openapi.tensors import HEADERS, PARAMETERS, REQUEST, tensor_operation
 from ..routes.json_document import TensorDocument
 from ..routes.operation import Plan, TensorOperation, json_response
 from ..routes.representations import Representations
-from ..routes.table import Row
+from ..routes.table import RouteEntry
 from ..routes.tensor_route import TensorRoute
 
 #: Memory that comparing needs besides the tensor: a multiple of its bytes, up to a maximum.
 WORK_FACTOR, MAX_WORK_BYTES = 32, 8 << 20
 
 
-def feature(site: Site) -> Feature:
+def feature(context: FeatureContext) -> Feature:
     """The route of ``/compare``."""
-    operation = _Comparing(site.engine, site.settings.max_tensor_bytes)
-    route = TensorRoute(Representations(operation, site.engine).handle, site.engine)
-    row = Row("/compare", route, method="POST", link="compare", operation=_operation)
+    operation = _Comparing(context.engine, context.settings.max_tensor_bytes)
+    route = TensorRoute(Representations(operation, context.engine).handle, context.engine)
+    row = RouteEntry("/compare", route, method="POST", link="compare", operation=_operation)
     return Feature(
         rows=[row],
         description=Description(schemas=lambda: components(Differences, mode="serialization")),
@@ -101,6 +101,6 @@ def _operation() -> Schema:
         {
             "description": "The differences.",
             "headers": HEADERS,
-            "content": {native.JSON: {"schema": ref("Differences"), "example": example}},
+            "content": {http_fields.JSON: {"schema": ref("Differences"), "example": example}},
         },
     )

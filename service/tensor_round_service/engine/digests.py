@@ -13,7 +13,7 @@ from tensor_round.contract.errors import BackendFailed
 from tensor_round.contract.rounding import Rounding
 
 from ..backends import Backend, Round
-from ..documents import Conformance, PatternDigest
+from ..service_types import Conformance, PatternDigest
 
 
 def digest(round_: Round, dtype_name: str, rounding: Rounding) -> str:

@@ -36,20 +36,25 @@ class Job:
         "began",
         "call",
         "caller",
+        "dialect",
         "execute_seconds",
         "executed_by",
         "is_sent",
-        "labels",
         "observer",
         "overlap",
         "queue_seconds",
         "receive_seconds",
+        "request_bytes",
+        "response_bytes",
+        "route",
         "sending_since",
-        "traffic",
     )
 
-    #: The route's path, and the lengths of the request's and the response's body in bytes.
-    traffic: tuple[str, int, int]
+    #: The path of the route.
+    route: str
+    #: Lengths of the request's and the response's body.
+    request_bytes: int
+    response_bytes: int
     #: Start of receiving the request's tensor, on the clock of time.perf_counter.
     began: float
     #: Start of sending the response, on the clock of time.perf_counter.
@@ -65,8 +70,8 @@ class Job:
         self.executed_by = ""
         #: Seconds in which the body was received, and the work waited for a thread, and ran.
         self.receive_seconds = self.queue_seconds = self.execute_seconds = 0.0
-        #: Dialect and dtype; empty before they are known.
-        self.labels = "", ""
+        #: Name of the dialect; empty before it is known, and for a comparison.
+        self.dialect = ""
         #: The call, once it is known, if the tensor is rounded.
         self.call: RoundCall | None = None
         #: Whether the whole response was sent.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..features import Feature, Site
+from ..features import Feature, FeatureContext
 from ..gate import Gate
 from ..oip.calls import ControlCalls
 from ..oip.inference import Inference
@@ -12,23 +12,23 @@ from .reflection import reflection_methods
 from .service import Service
 
 
-def feature(site: Site) -> Feature:
+def feature(context: FeatureContext) -> Feature:
     """gRPC, unless the setting GRPC turns it off."""
-    if not site.settings.grpc:
+    if not context.settings.grpc:
         return Feature()
-    infer = InferMethods(site.provision(Inference))
+    infer = InferMethods(context.provision(Inference))
     methods = {
         f"/{control.SERVICE}/ModelInfer": infer.infer,
         f"/{control.SERVICE}/ModelStreamInfer": infer.infer_stream,
-        **control.control_methods(site.provision(ControlCalls)),
+        **control.control_methods(context.provision(ControlCalls)),
         **health.health_methods(
-            site.readiness.check, lambda: site.lifecycle.draining, site.engine.memory
+            context.readiness.check, lambda: context.lifecycle.draining, context.engine.memory
         ),
-        **reflection_methods(site.engine.memory),
+        **reflection_methods(context.engine.memory),
     }
 
     def streams(gate: Gate) -> Service:
-        return Service(methods, site.engine.memory, gate)
+        return Service(methods, context.engine.memory, gate)
 
     return Feature(
         counted_paths=methods.keys(),

@@ -18,7 +18,7 @@ from tensor_round.contract.quoting import shown
 from ..engine.job import Job, Observer
 from ..gate import Gate, Span
 from ..net.bodies import ByteSource, Parts, Progress, expect_end, read_all, read_up_to
-from ..net.codings import DECODING_BYTES, Beside, Decoded, decoder_for, here
+from ..net.codings import DECODING_BYTES, Decoded, Runner, decoder_for, run_inline
 from ..net.http2.serving import ServedStream
 from .status import CallRefused, Status, trailers_of
 
@@ -108,7 +108,7 @@ class Call:
         *,
         is_compressed: bool,
         limit: int = MAX_LENGTH,
-        run: Beside = here,
+        run: Runner = run_inline,
     ) -> memoryview:
         """The rest of a message, after its prefix; the job reserves its memory.
 
@@ -162,8 +162,8 @@ class Call:
 
     async def infer_response(self, job: Job, parts: Parts, trailers: bytes | None) -> bool:
         """Send the response to an inference, and have its job count it."""
-        nbytes = 0 if job.call is None else job.call.input.byte_length
-        job.traffic = self.stream.head.path, nbytes, sum(map(len, parts))
+        job.route, job.response_bytes = self.stream.head.path, sum(map(len, parts))
+        job.request_bytes = 0 if job.call is None else job.call.input.byte_length
         job.observer, job.sending_since = self.observer, perf_counter()
         return await self.respond(parts, trailers)
 

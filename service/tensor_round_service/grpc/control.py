@@ -27,7 +27,7 @@ _MAX_VALUES = 1024
 Answer = Callable[[Message], Awaitable[Mapping[str, Any]]]
 
 
-def control_methods(offered: Mapping[str, calls.Call]) -> dict[str, Method]:
+def control_methods(offered: Mapping[str, calls.ControlCall]) -> dict[str, Method]:
     """The methods by path, of the calls by name."""
     return {
         f"/{SERVICE}/{name}": unary(f".inference.{name}", partial(_answer, name, call))
@@ -35,7 +35,7 @@ def control_methods(offered: Mapping[str, calls.Call]) -> dict[str, Method]:
     }
 
 
-async def _answer(name: str, call: calls.Call, request: Message) -> Any:
+async def _answer(name: str, call: calls.ControlCall, request: Message) -> Any:
     """The document of a call as the fields of a message."""
     if "model_name" in request:
         request["name"] = request["model_name"]

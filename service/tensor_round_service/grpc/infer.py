@@ -13,7 +13,7 @@ from time import perf_counter
 
 from tensor_round.contract.errors import PayloadSizeMismatch, RequestRefused, UnsupportedEncoding
 from tensor_round.contract.progress import Pause
-from tensor_round.contract.wire import native
+from tensor_round.contract.wire import http_fields
 
 from ..engine.engine import JSON_COST
 from ..engine.job import Job
@@ -23,11 +23,11 @@ from ..net.bodies import ByteSource, ClientDisconnected, Parts, Prefixed, expect
 from ..net.http2.fields import encoded
 from ..net.http2.serving import ServedStream
 from ..net.response import field_name
-from ..oip import codec
+from ..oip import infer_json
 from ..oip.inference import Inference
 from ..oip.models import find
 from ..oip.plan import InferencePlan
-from ..routes.tensor_route import beside
+from ..routes.tensor_route import runner_for
 from .call import HEAD_BYTES, MAX_LENGTH, PREFIX_BYTES, Call, Rest, prefixed
 from .messages import (
     BYTES_A_BYTE,
@@ -155,8 +155,8 @@ class InferMethods:
         else:
             source.skip(PREFIX_BYTES)
             rest = source if isinstance(source, Rest) else Rest(source, length)
-            limit = inference.max_tensor_bytes + codec.MAX_BARE_HEADER_LENGTH
-            run = beside(inference.engine, job)
+            limit = inference.max_tensor_bytes + infer_json.MAX_BARE_HEADER_LENGTH
+            run = runner_for(inference.engine, job)
             message = await call.message(
                 job, rest, length, is_compressed=is_compressed, limit=limit, run=run
             )
@@ -204,7 +204,7 @@ class InferMethods:
 
 @lru_cache(16)
 def _backend_field(name: str) -> bytes:
-    return encoded((field_name(native.EXECUTION_BACKEND), name.encode()))
+    return encoded((field_name(http_fields.EXECUTION_BACKEND), name.encode()))
 
 
 async def _refuse(call: Call, rest: Rest, length: int, refusal: RequestRefused) -> bool:

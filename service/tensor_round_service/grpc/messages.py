@@ -1,6 +1,6 @@
 """Inference requests and responses of the Open Inference Protocol as Protocol Buffers.
 
-They become the requests of :mod:`..codec.oip`, so that their rules and refusals are those of HTTP.
+They become the requests of :mod:`..oip.infer_json`, so that rules and refusals are those of HTTP.
 The raw tensor is not read here: it stays where it is received. Nor are the numbers of typed
 contents written that are on the wire as they are in memory: those of floating-point types.
 """
@@ -21,7 +21,7 @@ from tensor_round.contract.progress import Pause
 from tensor_round.contract.quoting import shown
 
 from ..net.bodies import Parts
-from ..oip import codec
+from ..oip import infer_json
 from .protobuf import CutOff, Malformed, Message, Schema, fields, read_varint, varint
 
 #: What ``tools/grpc_descriptors.py`` has stored: the messages and services of Triton's protocol, of
@@ -67,7 +67,7 @@ class InferRequest:
 
     model_name: str
     model_version: str
-    request: codec.Request
+    request: infer_json.Request
     tensor: bytes | memoryview | None
     is_typed: bool
 
@@ -103,7 +103,7 @@ def read_request(message: bytes | memoryview, following: int | None = None) -> I
     Fields may be in any order. Raises :class:`InvalidDescriptor` and as :func:`.oip.read_request`.
     """
     try:
-        members = SCHEMA.read(_REQUEST, message, codec.MAX_HEADER_VALUES, (_CONTENTS,))
+        members = SCHEMA.read(_REQUEST, message, infer_json.MAX_HEADER_VALUES, (_CONTENTS,))
         raw: list[Any] = [*members.get("raw_input_contents", ())]
         if following is not None:
             raw.append(following)
@@ -119,7 +119,7 @@ def read_request(message: bytes | memoryview, following: int | None = None) -> I
         raise _refusal(str(error)) from None
     if raw:
         raise _refusal("has more raw_input_contents than inputs for them")
-    request = codec.request_of(
+    request = infer_json.request_of(
         {
             "id": members.get("id"),
             "parameters": parameters,
@@ -175,7 +175,7 @@ def _packed(contents: memoryview, datatype: str) -> bytes:
     wanted, dtype = _TYPED[datatype]
     runs: list[npt.NDArray[Any]] = []
     for number, kind, value, begin, end in fields(contents, 0, len(contents)):
-        if number != wanted or len(runs) == codec.MAX_HEADER_VALUES:
+        if number != wanted or len(runs) == infer_json.MAX_HEADER_VALUES:
             rule = f"must be in one list, field {wanted} of InferTensorContents"
             raise Malformed(f"the contents of {datatype} {rule}")
         runs.append(_run(contents[begin:end], kind, value, number, dtype))

@@ -126,11 +126,10 @@ class Metrics:
         """
         if not job.is_sent:
             return
-        route, received, sent = job.traffic
-        dialect, dtype = job.labels
-        row = self._requests((route, dialect, dtype, job.executed_by, "200", ""))
+        sent, dtype = job.response_bytes, "" if job.call is None else job.call.input.dtype.name
+        row = self._requests((job.route, job.dialect, dtype, job.executed_by, "200", ""))
         row[0] += 1
-        row[1] += received
+        row[1] += job.request_bytes
         row[2] += sent
         receiving, queueing, executing, sending = self._phases(
             _CLASS_OF_BITS[(sent - 1).bit_length()]

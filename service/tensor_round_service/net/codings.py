@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 from tensor_round.contract.errors import DigestMismatch, MalformedEncoding, UnsupportedEncoding
 from tensor_round.contract.progress import Pause, no_pause
 from tensor_round.contract.quoting import shown
-from tensor_round.contract.wire import native
+from tensor_round.contract.wire import http_fields
 
 from .bodies import PIECE_BYTES, ByteSource, Parts, Progress
 
@@ -40,14 +40,14 @@ IDENTITY = "identity"
 T = TypeVar("T")
 
 
-class Beside(Protocol):
+class Runner(Protocol):
     """Runs long work beside the event loop; the work gets its pause."""
 
     def __call__(self, work: Callable[[Pause], T], /) -> Awaitable[T]:
         """The result of ``work``, which is over in any case when this returns or raises."""
 
 
-async def here(work: Callable[[Pause], T]) -> T:
+async def run_inline(work: Callable[[Pause], T]) -> T:
     """Run short work on the event loop."""
     return work(no_pause)
 
@@ -59,12 +59,12 @@ class Verified:
     """
 
     def __init__(
-        self, source: ByteSource, digests: Mapping[str, bytes], beside: Beside = here
+        self, source: ByteSource, digests: Mapping[str, bytes], runner: Runner = run_inline
     ) -> None:
         self._source = source
-        self._beside = beside
+        self._runner = runner
         self._expected = digests
-        self._hashes = {name: native.ALGORITHMS[name]() for name in digests}
+        self._hashes = {name: http_fields.ALGORITHMS[name]() for name in digests}
         self.is_at_end = False
 
     async def receive_into(self, target: memoryview, progress: Progress | None = None) -> int:
@@ -74,7 +74,7 @@ class Verified:
         """
         count = await self._source.receive_into(target)
         if count > _INLINE_HASH_BYTES:
-            await self._beside(partial(self._update, [target[:count]]))
+            await self._runner(partial(self._update, [target[:count]]))
         else:
             self._update([target[:count]])
         self.is_at_end = count < len(target) or self._source.is_at_end
@@ -95,10 +95,10 @@ class Decoded:
     It takes :data:`DECODING_BYTES` of memory.
     """
 
-    def __init__(self, source: ByteSource, decoder: Decoder, beside: Beside = here) -> None:
+    def __init__(self, source: ByteSource, decoder: Decoder, runner: Runner = run_inline) -> None:
         self._source = source
         self._decoder = decoder
-        self._beside = beside
+        self._runner = runner
         self._piece = memoryview(bytearray(PIECE_BYTES))
         #: Bytes that may still be decoded on the event loop.
         self._inline = STEP_BYTES
@@ -115,7 +115,7 @@ class Decoded:
                 self._inline -= count
                 await asyncio.sleep(0)  # let the event loop serve other connections
             else:
-                count = await self._beside(partial(self._decode_into, part))
+                count = await self._runner(partial(self._decode_into, part))
             filled += count
             if count == len(part):
                 continue
@@ -211,7 +211,7 @@ def encode(parts: Parts, coding: str, pause: Pause = no_pause) -> list[bytes]:
 
 def digest_of(algorithm: str, parts: Parts, pause: Pause = no_pause) -> bytes:
     """The digest of the parts together."""
-    digest = native.ALGORITHMS[algorithm]()
+    digest = http_fields.ALGORITHMS[algorithm]()
     _update(digest, parts, pause)
     return digest.digest()
 

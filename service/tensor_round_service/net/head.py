@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
+from http import HTTPMethod
 from typing import Protocol
 from urllib.parse import unquote_to_bytes
 
@@ -10,6 +12,15 @@ from tensor_round.contract.errors import RequestRefused
 
 Header = tuple[bytes, bytes]
 
+#: The methods that the service knows: 405 where it has another, and not 501.
+METHODS: frozenset[str] = frozenset(HTTPMethod) | {"QUERY"}
+
+#: A name or an IPv4 address, or what brackets must have, and a port (RFC 3986, section 3.2). Some
+#: clients of Unix sockets send an empty name.
+_AUTHORITY = re.compile(
+    r"(?:((?:[\w.~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*)|\[([^]]+)])(?::(\d*))?", re.A
+)
+_MAX_PORT, _PORT_DIGITS = 65535, 5
 TRACEPARENT = b"traceparent"
 #: A later version than 00 may have further parts (Trace Context, section 3.2.4).
 _LAWFUL_TRACEPARENT = re.compile(
@@ -72,3 +83,26 @@ def traceparent_of(head: Head | None) -> str | None:
     value = None if head is None else head.values.get(TRACEPARENT)
     found = None if value is None else _LAWFUL_TRACEPARENT.fullmatch(value)
     return None if found is None else f"00{found[1].decode()}"
+
+
+def host_of(authority: str) -> str | None:
+    """The host of an authority, in lower case; None if it is no authority."""
+    match = _AUTHORITY.fullmatch(authority)
+    if match is None:
+        return None
+    name, address, port = match.groups("")
+    port = port.lstrip("0")
+    if len(port) > _PORT_DIGITS or int(port or 0) > _MAX_PORT:
+        return None
+    if address and not (":" in address and is_address(address)):
+        return None
+    return (address or name).lower().rstrip(".")
+
+
+def is_address(host: str) -> bool:
+    """Whether a host is an IP address."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True

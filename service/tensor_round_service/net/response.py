@@ -15,7 +15,7 @@ from functools import cache
 from http import HTTPStatus
 from typing import Protocol
 
-from tensor_round.contract.wire import native
+from tensor_round.contract.wire import http_fields
 
 from .bodies import Parts
 from .head import Head, Header
@@ -32,8 +32,8 @@ def field_name(name: str) -> bytes:
     return name.lower().encode("ascii")
 
 
-REQUEST_ID = field_name(native.REQUEST_ID)
-_CONTENT_TYPE = field_name(native.CONTENT_TYPE)
+REQUEST_ID = field_name(http_fields.REQUEST_ID)
+_CONTENT_TYPE = field_name(http_fields.CONTENT_TYPE)
 #: The server adds these to every response, refusals of the connection included.
 SERVER_HEADERS = [("X-Content-Type-Options", "nosniff")]
 SERVER_FIELDS = [(field_name(name), value.encode()) for name, value in SERVER_HEADERS]
@@ -116,10 +116,10 @@ def request_id_field(head: Head) -> Header:
     """The field for the response to a request with this head."""
     own = head.values.get(REQUEST_ID)
     if own is not None:
-        if native.SANE_REQUEST_ID.fullmatch(own):
+        if http_fields.SANE_REQUEST_ID.fullmatch(own):
             return REQUEST_ID, own
         for name, value in head.fields:  # a repeated field: use its first valid line
-            if name == REQUEST_ID and native.SANE_REQUEST_ID.fullmatch(value):
+            if name == REQUEST_ID and http_fields.SANE_REQUEST_ID.fullmatch(value):
                 return REQUEST_ID, value
     return REQUEST_ID, b"%s-%x" % (_process, next(_count))
 

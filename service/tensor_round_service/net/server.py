@@ -18,7 +18,7 @@ RECEIVE_BYTES = 96 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class AccessRecord:
     """A request and what became of it, for the access log."""
 
     path: str
@@ -65,7 +65,7 @@ class RequestHandler(Protocol):
         ``received`` are the bytes of the request's body.
         """
 
-    def log(self, exchange: Exchange) -> None:
+    def log(self, record: AccessRecord) -> None:
         """Log an exchange that is over."""
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from tensor_round.contract.errors import RequestRefused
-from tensor_round.contract.wire import native
+from tensor_round.contract.wire import http_fields
 
 from ..engine.engine import Engine
-from ..features import Feature, Site
+from ..features import Feature, FeatureContext
 from ..openapi.document import Description
 from ..settings import Settings
-from . import codec
+from . import infer_json
 from .calls import control_calls
 from .control import control_rows
 from .cuda_memory import CudaSharedMemory
@@ -27,16 +27,16 @@ from .statistics import Statistics
 _DESCRIPTION = "The same operators as models, for tritonclient, KServe and others."
 
 
-def feature(site: Site) -> Feature:
+def feature(context: FeatureContext) -> Feature:
     """The paths under ``/v2``."""
-    settings, engine = site.settings, site.engine
-    system = _system_memory(settings, site.worker_folder)
-    cuda = _cuda_memory(settings, engine, site.worker_folder)
+    settings, engine = context.settings, context.engine
+    system = _system_memory(settings, context.worker_folder)
+    cuda = _cuda_memory(settings, engine, context.worker_folder)
     has_system, has_cuda = not isinstance(system, str), not isinstance(cuda, str)
     executor = InferenceExecutor(engine, system, cuda)
-    counts = Statistics(site.worker_folder)
+    counts = Statistics(context.worker_folder)
     inference = Inference(engine, executor, counts, settings.max_tensor_bytes)
-    calls = control_calls(counts, system, cuda, site.readiness.check)
+    calls = control_calls(counts, system, cuda, context.readiness.check)
     origins = frozenset(origin.encode() for origin in settings.listed_origins)
     return Feature(
         rows=[
@@ -46,7 +46,7 @@ def feature(site: Site) -> Feature:
         folder="/v2",
         changes=True,
         error_form=_error,
-        fields=[codec.HEADER_LENGTH],
+        fields=[infer_json.HEADER_LENGTH],
         description=Description(
             schemas=schemas,
             tag={"name": TAG, "description": _DESCRIPTION},
@@ -59,7 +59,7 @@ def feature(site: Site) -> Feature:
 def _error(refusal: RequestRefused, _traceparent: str | None) -> tuple[int, str, bytes]:
     """The protocol's errors: one line of text, with status 400 for all invalid requests."""
     status = 400 if refusal.status == 422 else refusal.status
-    return status, native.JSON, codec.write_error(refusal.detail)
+    return status, http_fields.JSON, infer_json.write_error(refusal.detail)
 
 
 def _system_memory(settings: Settings, worker_folder: Path | None) -> PosixSharedMemory | str:

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 from tensor_round.contract.errors import InvalidDescriptor, NotOffered
 from tensor_round.contract.quoting import shown
 
-from ..documents import NAME
-from . import documents
+from ..service_types import NAME
+from . import json_types
 from .cuda_memory import HANDLE_BYTES, CudaSharedMemory
 from .models import MODELS, Model, config_of, find, metadata_of, versions_of
 from .posix_memory import PosixSharedMemory
@@ -26,11 +26,11 @@ from .statistics import Statistics
 #: The members of a request: those of its message, or of its path and its JSON.
 Members = Mapping[str, Any]
 #: Answers a request with a document; raises refusals.
-Call = Callable[[Members], Awaitable[Any]]
+ControlCall = Callable[[Members], Awaitable[Any]]
 M = TypeVar("M", bound=RegisteredMemory)
 
 
-class ControlCalls(dict[str, Call]):
+class ControlCalls(dict[str, ControlCall]):
     """The calls by name."""
 
 
@@ -43,7 +43,7 @@ _EXTENSIONS = (
     "model_repository",
 )
 #: Triton's log settings. They are constant: the service's own settings control logging.
-_LOGGING: documents.LogSettings = {
+_LOGGING: json_types.LogSettings = {
     "log_file": "",
     "log_info": True,
     "log_warning": True,
@@ -51,7 +51,7 @@ _LOGGING: documents.LogSettings = {
     "log_verbose_level": 0,
     "log_format": "default",
 }
-_TRACE: documents.TraceSettings = {
+_TRACE: json_types.TraceSettings = {
     "trace_level": ["OFF"],
     "trace_rate": "1000",
     "trace_count": "-1",
@@ -78,26 +78,26 @@ def control_calls(
     if not isinstance(cuda, str):
         extensions.append("cuda_shared_memory")
 
-    async def server_live(_members: Members) -> documents.ServerLive:
+    async def server_live(_members: Members) -> json_types.ServerLive:
         """Responds 200 as long as the event loop runs."""
         return {"live": True}
 
-    async def server_ready(_members: Members) -> documents.ServerReady:
+    async def server_ready(_members: Members) -> json_types.ServerReady:
         """Responds 200 if requests can be served, else 503."""
         await check_ready()
         return {"ready": True}
 
-    async def server_metadata(_members: Members) -> documents.ServerMetadata:
+    async def server_metadata(_members: Members) -> json_types.ServerMetadata:
         """Name, version and the protocol extensions that are enabled."""
         return {"name": NAME, "version": version(NAME), "extensions": extensions}
 
-    async def model_ready(members: Members) -> documents.ModelReady:
+    async def model_ready(members: Members) -> json_types.ModelReady:
         """Every version of every model is ready when the server is."""
         name = _model(members).name
         await check_ready()
         return {"name": name, "ready": True}
 
-    async def model_statistics(members: Members) -> documents.StatisticsReport:
+    async def model_statistics(members: Members) -> json_types.StatisticsReport:
         """Counts and durations of the inferences of each version."""
         return {"model_stats": counts.report(_models(members))}
 
@@ -132,17 +132,17 @@ def _models(members: Members) -> list[Model]:
     return [_model(members)] if members.get("version") else versions_of(members["name"])
 
 
-async def _model_metadata(members: Members) -> documents.ModelMetadata:
+async def _model_metadata(members: Members) -> json_types.ModelMetadata:
     """Versions, and the names of input and output."""
     return metadata_of(_model(members))
 
 
-async def _model_config(members: Members) -> documents.ModelConfig:
+async def _model_config(members: Members) -> json_types.ModelConfig:
     """Triton's configuration; `parameters` list all datatypes that the model accepts."""
     return config_of(_model(members))
 
 
-async def _repository_index(members: Members) -> list[documents.IndexEntry]:
+async def _repository_index(members: Members) -> list[json_types.IndexEntry]:
     """Every version of every model; `ready` makes no difference, because all are ready."""
     ready = members.get("ready", True)
     if not isinstance(ready, bool):
@@ -150,7 +150,7 @@ async def _repository_index(members: Members) -> list[documents.IndexEntry]:
     return [{"name": m.name, "version": m.version, "state": "READY"} for m in MODELS]
 
 
-async def _load_model(members: Members) -> documents.Nothing:
+async def _load_model(members: Members) -> json_types.Nothing:
     """Does nothing: every model is loaded."""
     _model(members)
     parameters = members.get("parameters", {})
@@ -160,18 +160,18 @@ async def _load_model(members: Members) -> documents.Nothing:
     return {}
 
 
-async def _unload_model(members: Members) -> documents.Nothing:
+async def _unload_model(members: Members) -> json_types.Nothing:
     raise InvalidDescriptor(f"model {_model(members).name} is fixed and cannot be unloaded")
 
 
-async def _log_settings(members: Members) -> documents.LogSettings:
+async def _log_settings(members: Members) -> json_types.LogSettings:
     """The log settings, in Triton's form."""
     if members.get("settings"):
         raise InvalidDescriptor("log settings are fixed when the service starts")
     return _LOGGING
 
 
-async def _trace_setting(members: Members) -> documents.TraceSettings:
+async def _trace_setting(members: Members) -> json_types.TraceSettings:
     """Nothing is traced."""
     if members.get("name"):
         _model(members)
@@ -180,15 +180,15 @@ async def _trace_setting(members: Members) -> documents.TraceSettings:
     return _TRACE
 
 
-def _system_calls(memory: PosixSharedMemory | str) -> dict[str, Call]:
-    async def status(members: Members) -> list[documents.SystemRegion]:
+def _system_calls(memory: PosixSharedMemory | str) -> dict[str, ControlCall]:
+    async def status(members: Members) -> list[json_types.SystemRegion]:
         """The regions registered through any worker."""
         return [
             {"name": r.name, "key": r.key, "offset": r.offset, "byte_size": r.byte_size}
             for r in await _registered(memory, members)
         ]
 
-    async def register(members: Members) -> documents.Nothing:
+    async def register(members: Members) -> json_types.Nothing:
         """`key` names a POSIX shared memory object, `offset` and `byte_size` a part of it."""
         add, key = _offered(memory).register, members.get("key")
         if not isinstance(key, str):
@@ -204,15 +204,15 @@ def _system_calls(memory: PosixSharedMemory | str) -> dict[str, Call]:
     }
 
 
-def _cuda_calls(memory: CudaSharedMemory | str) -> dict[str, Call]:
-    async def status(members: Members) -> list[documents.CudaRegion]:
+def _cuda_calls(memory: CudaSharedMemory | str) -> dict[str, ControlCall]:
+    async def status(members: Members) -> list[json_types.CudaRegion]:
         """The regions registered through any worker."""
         return [
             {"name": r.name, "device_id": r.object[0], "byte_size": r.byte_size}
             for r in await _registered(memory, members)
         ]
 
-    async def register(members: Members) -> documents.Nothing:
+    async def register(members: Members) -> json_types.Nothing:
         """`raw_handle.b64` is a cudaIpcMemHandle_t; `byte_size` counts from its first byte."""
         add, handle = _offered(memory).register, _handle(members.get("raw_handle"))
         device, byte_size = _integer(members, "device_id", 0), _integer(members, "byte_size", 1)
@@ -230,8 +230,8 @@ async def _registered(memory: RegisteredMemory | str, members: Members) -> list[
     return await asyncio.to_thread(_offered(memory).registered, members.get("name") or None)
 
 
-def _unregister(memory: RegisteredMemory | str) -> Call:
-    async def unregister(members: Members) -> documents.Nothing:
+def _unregister(memory: RegisteredMemory | str) -> ControlCall:
+    async def unregister(members: Members) -> json_types.Nothing:
         """The memory itself is not freed; current requests can still use it."""
         await asyncio.to_thread(_offered(memory).unregister, members.get("name") or None)
         return {}

@@ -15,9 +15,9 @@ from tensor_round.contract.wire import strictjson
 from ..engine.job import Job
 from ..net.asgi import CONTROL_PIECE_BYTES, AsgiRequest
 from ..net.bodies import read_all
-from ..routes.table import Row
+from ..routes.table import RouteEntry
 from ..routes.tensor_route import content_of
-from .calls import Call
+from .calls import ControlCall
 from .operations import BODIES, TAG, control_body, refused_operation
 
 #: Maximum length of a control request's body in bytes.
@@ -68,7 +68,9 @@ _ENTRIES: tuple[_Entry, ...] = (
 )
 
 
-def control_rows(calls: Mapping[str, Call], *, has_system: bool, has_cuda: bool) -> list[Row]:
+def control_rows(
+    calls: Mapping[str, ControlCall], *, has_system: bool, has_cuda: bool
+) -> list[RouteEntry]:
     """The routes of the calls; those of a missing kind of shared memory are not documented."""
     entries = [
         *_ENTRIES,
@@ -76,7 +78,10 @@ def control_rows(calls: Mapping[str, Call], *, has_system: bool, has_cuda: bool)
         *_memory_entries("cuda", "CUDA", is_offered=has_cuda),
     ]
     # Before the paths of a model, too.
-    return [Row("/v2/models", _no_models, is_counted=False), *(_row(calls, *e) for e in entries)]
+    return [
+        RouteEntry("/v2/models", _no_models, is_counted=False),
+        *(_row(calls, *e) for e in entries),
+    ]
 
 
 def _memory_entries(kind: str, title: str, *, is_offered: bool) -> Iterator[_Entry]:
@@ -99,8 +104,8 @@ def _memory_entries(kind: str, title: str, *, is_offered: bool) -> Iterator[_Ent
 
 
 def _row(
-    calls: Mapping[str, Call], method: str, path: str, call: str, name: str, summary: str
-) -> Row:
+    calls: Mapping[str, ControlCall], method: str, path: str, call: str, name: str, summary: str
+) -> RouteEntry:
     answer, has_body = calls[call], call in BODIES
     # Settings are changed by the method that other paths are read by.
     fixed = {"settings": True} if name.startswith("change_") else {}
@@ -115,7 +120,7 @@ def _row(
     is_told = bool(summary) and not is_refused
     response = get_type_hints(answer)["return"] if is_told else None
     is_probe = path.startswith("/v2/health/")
-    return Row(
+    return RouteEntry(
         path=path,
         endpoint=endpoint,
         summary=summary,

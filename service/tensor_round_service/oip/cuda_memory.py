@@ -17,7 +17,7 @@ from tensor_round.contract.quoting import shown
 
 from ..backends.devices import DeviceBuffer, DeviceFailed
 from ..engine.engine import Engine
-from .codec import Region
+from .infer_json import Region
 from .regions import ByteRange, RegisteredMemory, Registration, Registry
 
 #: Size of a cudaIpcMemHandle_t in bytes.

@@ -19,7 +19,7 @@ from ..engine.engine import INLINE_BYTES, JSON_COST, Engine
 from ..engine.job import Job
 from ..engine.overlap import flat_call
 from ..net.bodies import Parts
-from . import codec
+from . import infer_json
 from .cuda_memory import CudaSharedMemory
 from .plan import CACHED_HEADER_BYTES, SYSTEM_MEMORY_OFF, InferencePlan
 from .posix_memory import PosixPart, PosixSharedMemory
@@ -60,11 +60,13 @@ class InferenceExecutor:
         """Host memory that :meth:`run` needs for buffers, without that for JSON, in bytes."""
         nbytes, target = plan.call.input.byte_length, plan.output.region
         match plan.source:
-            case codec.Inline():
+            case infer_json.Inline():
                 return 0
-            case codec.Region() if self._is_on_device(plan.source) and self._is_on_device(target):
+            case infer_json.Region() if self._is_on_device(plan.source) and self._is_on_device(
+                target
+            ):
                 return 0
-            case codec.Region() if target is not None and self._is_by_pieces(plan):
+            case infer_json.Region() if target is not None and self._is_by_pieces(plan):
                 return sum(buffers_for(nbytes))
         return nbytes
 
@@ -74,7 +76,7 @@ class InferenceExecutor:
             self._is_on_device(plan.source) or self._is_on_device(plan.output.region)
         ):
             return INLINE_BYTES + plan.call.nbytes  # the event loop must not wait for a device
-        read = plan.header_length * JSON_COST if isinstance(plan.source, codec.Inline) else 0
+        read = plan.header_length * JSON_COST if isinstance(plan.source, infer_json.Inline) else 0
         written = plan.call.output.element_count * NUMBER_COST if plan.returns_json_data else 0
         return plan.call.input.byte_length + read + written
 
@@ -161,7 +163,7 @@ class InferenceExecutor:
 
     def _input(self, plan: InferencePlan, job: Job, pause: Pause) -> Bytes:
         """The input from JSON or shared memory, in a buffer of the job."""
-        if isinstance(plan.source, codec.Inline):
+        if isinstance(plan.source, infer_json.Inline):
             memory = job.allocate(plan.call.input.byte_length)
             data, carrier, shape = plan.source.data, plan.carrier, plan.call.input.shape
             is_kept = plan.header_length <= CACHED_HEADER_BYTES
@@ -170,7 +172,7 @@ class InferenceExecutor:
                     data, carrier, shape, any_nesting=True, loc=_DATA, pause=pause
                 )
             return memory
-        assert isinstance(plan.source, codec.Region)
+        assert isinstance(plan.source, infer_json.Region)
         if self._is_on_device(plan.source):
             assert self._cuda_memory is not None
             memory = job.allocate(plan.call.input.byte_length)
@@ -195,13 +197,13 @@ class InferenceExecutor:
         """Whether the CPU rounds the tensor; a device rounds it in one call."""
         return plan.call.nbytes <= self._engine.backend.inline_bytes
 
-    def _is_posix(self, source: codec.Source) -> TypeGuard[codec.Region]:
-        return isinstance(source, codec.Region) and not self._is_on_device(source)
+    def _is_posix(self, source: infer_json.Source) -> TypeGuard[infer_json.Region]:
+        return isinstance(source, infer_json.Region) and not self._is_on_device(source)
 
-    def _is_on_device(self, source: codec.Source | None) -> bool:
+    def _is_on_device(self, source: infer_json.Source | None) -> bool:
         return (
             self._cuda_memory is not None
-            and isinstance(source, codec.Region)
+            and isinstance(source, infer_json.Region)
             and self._cuda_memory.has(source.name)
         )
 
@@ -213,7 +215,7 @@ class InferenceExecutor:
         assert plan.output.region is not None
         nbytes = plan.call.input.byte_length
         target = self._cuda_memory.part(plan.output.region, nbytes)
-        if isinstance(plan.source, codec.Region) and self._is_on_device(plan.source):
+        if isinstance(plan.source, infer_json.Region) and self._is_on_device(plan.source):
             source = self._cuda_memory.part(plan.source, nbytes)
         else:
             memory = self._input(plan, job, pause) if received is None else received
@@ -224,7 +226,7 @@ class InferenceExecutor:
         check_aliasing(source.range, target.range)
         self._engine.round_resident(target.device, plan.call, source.buffer, target.buffer, job)
 
-    def _posix_part(self, region: codec.Region, plan: InferencePlan) -> PosixPart:
+    def _posix_part(self, region: infer_json.Region, plan: InferencePlan) -> PosixPart:
         if self._shared_memory is None:
             name = shown(region.name)
             raise NotOffered(

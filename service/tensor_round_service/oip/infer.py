@@ -19,7 +19,7 @@ from tensor_round.contract.errors import (
     TensorTooLarge,
 )
 from tensor_round.contract.progress import Pause, no_pause
-from tensor_round.contract.wire import native
+from tensor_round.contract.wire import http_fields
 
 from ..auth.origins import check_origin
 from ..codec import nesting
@@ -39,21 +39,21 @@ from ..net.codings import (
 from ..net.head import Head
 from ..net.request import Request
 from ..net.response import Response, field_name, of_type
-from ..routes.table import Row
+from ..routes.table import RouteEntry
 from ..routes.tensor_route import TensorRoute, content_of, text
-from . import codec
+from . import infer_json
 from .inference import Inference
 from .models import MODELS, Model, find
 from .operations import infer_operation
 from .plan import CACHED_HEADER_BYTES, InferencePlan, raw_request
 
-_ACCEPT_ENCODING = field_name(native.ACCEPT_ENCODING)
-_EXECUTION_BACKEND = field_name(native.EXECUTION_BACKEND)
-_CONTENT_ENCODING = field_name(native.CONTENT_ENCODING)
-_HEADER_LENGTH = field_name(codec.HEADER_LENGTH)
+_ACCEPT_ENCODING = field_name(http_fields.ACCEPT_ENCODING)
+_EXECUTION_BACKEND = field_name(http_fields.EXECUTION_BACKEND)
+_CONTENT_ENCODING = field_name(http_fields.CONTENT_ENCODING)
+_HEADER_LENGTH = field_name(infer_json.HEADER_LENGTH)
 
-_JSON = of_type(native.JSON)
-_OCTETS = of_type(native.OCTET_STREAM)
+_JSON = of_type(http_fields.JSON)
+_OCTETS = of_type(http_fields.OCTET_STREAM)
 
 _CACHED_PLANS = 128
 _SAYS_BINARY = b'"binary_data_size"'
@@ -63,20 +63,22 @@ MAX_RAW_BYTES = 16 << 20
 _ENCODING_COST = 64
 
 
-def inference_rows(inference: Inference, listed_origins: Set[bytes] = frozenset()) -> Iterator[Row]:
+def inference_rows(
+    inference: Inference, listed_origins: Set[bytes] = frozenset()
+) -> Iterator[RouteEntry]:
     """The routes of every model and version, and what unknown ones get."""
 
     models = {f"/v2/models/{m.name}/versions/{m.version}/infer": m for m in MODELS}
     models |= {f"/v2/models/{m.name}/infer": find(m.name) for m in MODELS}
     for path, model in models.items():
         handler = _InferHandler(inference, listed_origins, model)
-        yield Row(path, TensorRoute(handler.infer, inference.engine), method="POST")
+        yield RouteEntry(path, TensorRoute(handler.infer, inference.engine), method="POST")
 
     async def unknown_model(name: str, model_version: str | None = None) -> None:
         """Refuse with the name of the unknown model or version."""
         find(name, model_version)
 
-    unknown = partial(Row, endpoint=unknown_model, method="POST", is_counted=False)
+    unknown = partial(RouteEntry, endpoint=unknown_model, method="POST", is_counted=False)
     of_model = partial(infer_operation, "infer", "Round a tensor")
     of_version = partial(infer_operation, "infer_version", "Round a tensor by a version")
     yield unknown("/v2/models/{name}/infer", operation=of_model)
@@ -147,7 +149,7 @@ class _InferHandler:
     def _make_plan(
         self, header: bytes, pause: Pause = no_pause, size: JSONSize | None = None
     ) -> InferencePlan:
-        request = codec.read_request(header, pause, size)
+        request = infer_json.read_request(header, pause, size)
         try:
             return self.inference.plan(self.model, request)
         except RequestRefused:
@@ -186,16 +188,16 @@ def _response(plan: InferencePlan, output: Parts, job: Job) -> Response:
 
 def _name_missing_length(refusal: MalformedJSON, header: bytes) -> None:
     """Name the field that a body with bytes after its JSON lacks: they are no JSON."""
-    if _SAYS_BINARY in header[: codec.MAX_BARE_HEADER_LENGTH]:
-        refusal.restate(f"{refusal.detail}; {codec.NEEDS_HEADER_LENGTH}")
+    if _SAYS_BINARY in header[: infer_json.MAX_BARE_HEADER_LENGTH]:
+        refusal.restate(f"{refusal.detail}; {infer_json.NEEDS_HEADER_LENGTH}")
 
 
 def _check_no_bytes(plan: InferencePlan) -> None:
     """Raise :class:`PayloadSizeMismatch` if bytes should follow a body that is JSON alone."""
-    if isinstance(plan.source, codec.Binary) and plan.source.byte_size:
+    if isinstance(plan.source, infer_json.Binary) and plan.source.byte_size:
         nbytes = plan.source.byte_size
         raise PayloadSizeMismatch(
-            f"the binary data must have {nbytes} bytes, got 0; {codec.NEEDS_HEADER_LENGTH}"
+            f"the binary data must have {nbytes} bytes, got 0; {infer_json.NEEDS_HEADER_LENGTH}"
         )
 
 
@@ -204,7 +206,7 @@ async def _header(
 ) -> bytes:
     """Read the JSON header of a request."""
     if json_length is None:
-        return bytes(await read_all(source, codec.MAX_HEADER_LENGTH, job.reserve, length or 0))
+        return bytes(await read_all(source, infer_json.MAX_HEADER_LENGTH, job.reserve, length or 0))
     if length is None:
         job.reserve(json_length)
     header = await read_up_to(source, json_length)
@@ -223,14 +225,14 @@ def _json_length(head: Head, content: int | None, limit_bytes: int) -> int | Non
     """
     stated = head.values.get(_HEADER_LENGTH)
     if stated is None:
-        codec.check_header_length(content or 0)
+        infer_json.check_header_length(content or 0)
         return None
-    length = codec.read_header_length(stated.decode("latin-1"))
+    length = infer_json.read_header_length(stated.decode("latin-1"))
     nbytes = 0 if content is None else content - length
     if nbytes < 0:
         rule = f"must not be larger than the body, which has {content} bytes"
-        raise InvalidDescriptor.at((codec.HEADER_LENGTH,), rule)
-    codec.check_header_length(length)
+        raise InvalidDescriptor.at((infer_json.HEADER_LENGTH,), rule)
+    infer_json.check_header_length(length)
     if nbytes > limit_bytes:
         raise TensorTooLarge(
             f"the body has {nbytes} bytes of binary data, the limit is {limit_bytes}",

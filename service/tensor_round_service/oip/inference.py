@@ -13,7 +13,7 @@ from ..engine.engine import Engine
 from ..engine.job import Job
 from ..engine.receive import receive
 from ..net.bodies import ByteSource, Parts, expect_end
-from . import codec
+from . import infer_json
 from .executor import InferenceExecutor
 from .models import Model
 from .plan import NO_SHARED_MEMORY, InferencePlan, plan
@@ -29,7 +29,7 @@ class Inference:
     counts: Statistics
     max_tensor_bytes: int
 
-    def plan(self, model: Model, request: codec.Request) -> InferencePlan:
+    def plan(self, model: Model, request: infer_json.Request) -> InferencePlan:
         """Resolve a request, and check it against the rules of the model and of the service.
 
         Raises as :func:`.plan.plan` and :meth:`.InferencePlan.check_sizes`, and
@@ -51,7 +51,7 @@ class Inference:
         must be set. Raises :class:`PayloadSizeMismatch` for another length than the plan's, and
         what source, budget and engine raise.
         """
-        job.labels, job.call = plan.labels, plan.call
+        job.dialect, job.call = plan.dialect, plan.call
         received = await self._receive(plan, source, job, stated)
         nbytes = self.executor.payload_bytes(plan)
         execute = partial(self.executor.run, plan, received, job)
@@ -65,7 +65,7 @@ class Inference:
     ) -> Bytes | None:
         """Receive the tensor if it follows the header; else reserve the memory of the plan."""
         needed = self.executor.buffer_bytes(plan) + plan.text_bytes
-        if not isinstance(plan.source, codec.Binary):
+        if not isinstance(plan.source, infer_json.Binary):
             job.reserve(needed)
             await expect_end(source, 0)
             job.receive_seconds = perf_counter() - job.began

@@ -15,7 +15,7 @@ from tensor_round.contract.operators.operator import RoundOperator
 from tensor_round.contract.operators.registry import DIALECTS
 from tensor_round.contract.quoting import shown
 
-from .documents import ConfigParameter, ModelConfig, ModelMetadata
+from .json_types import ConfigParameter, ModelConfig, ModelMetadata
 
 #: Types without a name in the protocol are sent as this type; the parameter ``dtype`` names them.
 CARRIER = BY_NAME["uint8"]

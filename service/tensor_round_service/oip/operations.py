@@ -9,11 +9,11 @@ from typing import Annotated, Any, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from tensor_round.contract.wire import native
+from tensor_round.contract.wire import http_fields
 
 from ..openapi.errors import EXAMPLES, HEADERS
 from ..openapi.schemas import BINARY, INTEGER, STRING, Schema, components, parameter, ref
-from . import codec
+from . import infer_json
 from .models import MODELS
 from .plan import NO_SHARED_MEMORY
 
@@ -180,7 +180,7 @@ _WITH_A_BODY = ("403", "408", "413", "415")
 def infer_operation(name: str, summary: str) -> Schema:
     """The OpenAPI operation of an inference path."""
     length = parameter(
-        codec.HEADER_LENGTH,
+        infer_json.HEADER_LENGTH,
         "header",
         {**INTEGER, "minimum": 0},
         "Length of the JSON in bytes; 0 if the whole body is one FP32 tensor.",
@@ -194,12 +194,12 @@ def infer_operation(name: str, summary: str) -> Schema:
         "parameters": [length],
         "requestBody": {
             "required": True,
-            "content": {native.JSON: request, native.OCTET_STREAM: BINARY},
+            "content": {http_fields.JSON: request, http_fields.OCTET_STREAM: BINARY},
         },
         "responses": {
             "200": {
                 "description": "The output, in the JSON or as bytes after it.",
-                "content": {native.JSON: response, native.OCTET_STREAM: BINARY},
+                "content": {http_fields.JSON: response, http_fields.OCTET_STREAM: BINARY},
             }
         },
     }
@@ -207,7 +207,7 @@ def infer_operation(name: str, summary: str) -> Schema:
 
 def control_body(call: str) -> Schema:
     """The part of an operation that describes the body of this call."""
-    content = {native.JSON: {"schema": ref(BODIES[call].__name__)}}
+    content = {http_fields.JSON: {"schema": ref(BODIES[call].__name__)}}
     return {"requestBody": {"content": content, "required": call.endswith("Register")}}
 
 
@@ -241,7 +241,7 @@ def _refusals(statuses: Iterable[str]) -> Schema:
     for status in statuses:
         description, error = REFUSALS[status]
         content = {"schema": ref("InferenceError"), "example": {"error": error}}
-        responses[status] = {"description": description, "content": {native.JSON: content}}
+        responses[status] = {"description": description, "content": {http_fields.JSON: content}}
         if headers := HEADERS.get(int(status)):
             responses[status]["headers"] = headers
     return responses

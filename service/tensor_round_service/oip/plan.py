@@ -22,7 +22,7 @@ from tensor_round.contract.quoting import shown
 from ..codec import jsontensor
 from ..engine.engine import rounding_cost
 from ..net.bodies import Parts
-from . import codec
+from . import infer_json
 from .models import ADVERTISED, CARRIER, MODE_PARAMETERS, Model, element_type, operator_for
 
 NO_SHARED_MEMORY = (
@@ -45,17 +45,17 @@ class InferencePlan:
     model: Model
     request_id: str | None
     call: RoundCall
-    source: codec.Source
-    output: codec.Output
+    source: infer_json.Source
+    output: infer_json.Output
     #: Whether NaNs and infinities in the response's JSON are strings.
     strict_json: bool
     #: Length in bytes of the request's JSON header, 0 without one.
     header_length: int
 
     @cached_property
-    def labels(self) -> tuple[str, str]:
-        """Dialect and dtype, for metrics."""
-        return self.model.dialect.name, self.call.input.dtype.name
+    def dialect(self) -> str:
+        """Name of the dialect, for metrics."""
+        return self.model.dialect.name
 
     @cached_property
     def cost(self) -> int:
@@ -71,12 +71,12 @@ class InferencePlan:
     @cached_property
     def uses_regions(self) -> bool:
         """Whether the inference reads or writes registered shared memory."""
-        return isinstance(self.source, codec.Region) or self.output.region is not None
+        return isinstance(self.source, infer_json.Region) or self.output.region is not None
 
     @cached_property
     def has_json_data(self) -> bool:
         """Whether the request or the response has numbers as JSON."""
-        return isinstance(self.source, codec.Inline) or self.returns_json_data
+        return isinstance(self.source, infer_json.Inline) or self.returns_json_data
 
     @cached_property
     def returns_json_data(self) -> bool:
@@ -134,14 +134,14 @@ class InferencePlan:
         if self.output.region is None:
             length = {"binary_data_size": self.call.output.byte_length}
             output = {**output, "parameters": {**output.get("parameters", {}), **length}}
-        return b"".join(codec.write_response(self.response_members, output))
+        return b"".join(infer_json.write_response(self.response_members, output))
 
     def header_with_data(self, data: Parts) -> Parts:
         """The JSON header of a response with the output's numbers, given as JSON, in parts."""
-        return codec.write_response(self.response_members, self.response_output, data)
+        return infer_json.write_response(self.response_members, self.response_output, data)
 
 
-def raw_request(model: Model, nbytes: int) -> codec.Request:
+def raw_request(model: Model, nbytes: int) -> infer_json.Request:
     """A request without a header: the body is the input, of the advertised type."""
     count, rest = divmod(nbytes, ADVERTISED.itemsize)
     if rest or not count:
@@ -149,11 +149,13 @@ def raw_request(model: Model, nbytes: int) -> codec.Request:
             f"the length of a raw {ADVERTISED.oip} body must be a positive multiple of "
             f"{ADVERTISED.itemsize} bytes, got {nbytes}"
         )
-    tensor = codec.Input(model.input, str(ADVERTISED.oip), (count,), {}, codec.Binary(nbytes))
-    return codec.Request(None, {}, (tensor,), (), binary_output=True)
+    tensor = infer_json.Input(
+        model.input, str(ADVERTISED.oip), (count,), {}, infer_json.Binary(nbytes)
+    )
+    return infer_json.Request(None, {}, (tensor,), (), binary_output=True)
 
 
-def plan(model: Model, request: codec.Request) -> InferencePlan:
+def plan(model: Model, request: infer_json.Request) -> InferencePlan:
     """Resolve a request to a model, and check it against all rules of the model.
 
     Raises :class:`InvalidDescriptor`, and :class:`PayloadSizeMismatch` for a stated size that
@@ -164,7 +166,7 @@ def plan(model: Model, request: codec.Request) -> InferencePlan:
     tensor = _the_only("inputs", request.inputs, model.name, model.input)
     call = _call(model, request, tensor)
     nbytes = call.input.byte_length
-    if not isinstance(tensor.source, codec.Inline) and tensor.source.byte_size != nbytes:
+    if not isinstance(tensor.source, infer_json.Inline) and tensor.source.byte_size != nbytes:
         raise PayloadSizeMismatch(
             f"input {model.input} has {nbytes} bytes by its shape and datatype, "
             f"the request gives {shown(tensor.source.byte_size)}"
@@ -181,7 +183,7 @@ def plan(model: Model, request: codec.Request) -> InferencePlan:
     )
 
 
-def _call(model: Model, request: codec.Request, tensor: codec.Input) -> RoundCall:
+def _call(model: Model, request: infer_json.Request, tensor: infer_json.Input) -> RoundCall:
     name = model.mode_parameter
     with _placed("parameters", str(name)):
         operator = operator_for(model, None if name is None else request.parameters.get(name))
@@ -194,7 +196,7 @@ def _call(model: Model, request: codec.Request, tensor: codec.Input) -> RoundCal
     return RoundCall(resolved.rounding, packed, packed, packed.byte_length)
 
 
-def _carried(request: codec.Request, tensor: codec.Input) -> object:
+def _carried(request: infer_json.Request, tensor: infer_json.Input) -> object:
     """The parameter ``dtype`` of the input, or of the request: some clients can set only that."""
     of_request = request.parameters.get("dtype")
     of_input = tensor.parameters.get("dtype", of_request)
@@ -205,9 +207,9 @@ def _carried(request: codec.Request, tensor: codec.Input) -> object:
     return of_input
 
 
-def _output(model: Model, request: codec.Request, nbytes: int) -> codec.Output:
+def _output(model: Model, request: infer_json.Request, nbytes: int) -> infer_json.Output:
     if not request.outputs:
-        return codec.Output(model.output, {}, request.binary_output, None)
+        return infer_json.Output(model.output, {}, request.binary_output, None)
     output = _the_only("outputs", request.outputs, model.name, model.output)
     if output.name != model.output:
         raise InvalidDescriptor.at(
@@ -226,7 +228,7 @@ def _output(model: Model, request: codec.Request, nbytes: int) -> codec.Output:
     return output
 
 
-T = TypeVar("T", codec.Input, codec.Output)
+T = TypeVar("T", infer_json.Input, infer_json.Output)
 
 
 def _the_only(member: str, tensors: Sequence[T], model: str, name: str) -> T:
@@ -236,12 +238,12 @@ def _the_only(member: str, tensors: Sequence[T], model: str, name: str) -> T:
     return tensors[0]
 
 
-def _refuse_misplaced_modes(model: Model, request: codec.Request) -> None:
+def _refuse_misplaced_modes(model: Model, request: infer_json.Request) -> None:
     """Refuse a mode of another model, or in the wrong place: if ignored, the result is wrong."""
     has = f"has {model.mode_parameter}" if model.mode_parameter else "has no modes"
     for name in sorted(MODE_PARAMETERS & set(request.parameters) - {model.mode_parameter}):
         raise InvalidDescriptor.at(("parameters", name), f"model {model.name} {has}")
-    tensors: list[codec.Input | codec.Output] = [*request.inputs, *request.outputs]
+    tensors: list[infer_json.Input | infer_json.Output] = [*request.inputs, *request.outputs]
     for tensor in tensors:
         for name in sorted(MODE_PARAMETERS & set(tensor.parameters)):
             rule = f"{name} belongs to the parameters of the request"

@@ -21,7 +21,7 @@ from tensor_round.contract.errors import InvalidDescriptor, Overloaded
 from tensor_round.contract.quoting import shown
 
 from ..backends import Bytes
-from .codec import Region
+from .infer_json import Region
 from .regions import ByteRange, RegisteredMemory, Registration, Registry
 
 #: The folder in which Linux shows POSIX shared memory objects.

@@ -23,7 +23,7 @@ from pathlib import Path
 from tensor_round.contract.errors import InvalidDescriptor, NotFound, Overloaded
 from tensor_round.contract.quoting import shown
 
-from .codec import Region
+from .infer_json import Region
 
 #: Maximum number of regions of one kind. With the longest names and keys its file has 4 MiB.
 MAX_REGIONS = 1024

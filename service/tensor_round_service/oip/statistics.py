@@ -12,7 +12,7 @@ from typing import cast
 
 from ..counters import Counters
 from ..engine.job import Job
-from .documents import Duration, ModelStatistics
+from .json_types import Duration, ModelStatistics
 from .models import MODELS, Model
 
 #: The durations of each model: a count and a sum of nanoseconds for each.

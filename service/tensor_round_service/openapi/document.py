@@ -9,10 +9,10 @@ from typing import Any, Protocol
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from ..routes.table import Table
+from ..routes.table import RoutingTable
 from .errors import Problem, problem_responses
+from .round_operation import TYPES
 from .schemas import Schema, components
-from .tensors import TYPES
 
 _DESCRIPTION = """\
 Rounds tensors exactly: every result is the one that IEEE 754 defines, to the last bit, on every
@@ -66,7 +66,7 @@ class Description:
 
 def describe(
     app: FastAPI,
-    table: Table,
+    table: RoutingTable,
     descriptions: Sequence[tuple[str, Description]],
     *,
     has_keys: bool,
@@ -88,7 +88,7 @@ def describe(
 
 
 def _document(
-    app: FastAPI, table: Table, descriptions: Sequence[tuple[str, Description]]
+    app: FastAPI, table: RoutingTable, descriptions: Sequence[tuple[str, Description]]
 ) -> Schema:
     document = get_openapi(
         title=app.title,
@@ -128,7 +128,7 @@ def _document(
     return document
 
 
-def _secure(document: Schema, table: Table) -> None:
+def _secure(document: Schema, table: RoutingTable) -> None:
     """Add the API keys."""
     for path, methods in document["paths"].items():
         for operation in methods.values():

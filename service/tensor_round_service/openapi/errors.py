@@ -16,7 +16,7 @@ from tensor_round.contract.errors import (
     TensorTooLarge,
     problem,
 )
-from tensor_round.contract.wire import native
+from tensor_round.contract.wire import http_fields
 
 from .schemas import INTEGER, STRING, Schema, ref
 
@@ -114,10 +114,10 @@ HEADERS: dict[int, Schema] = {
     401: {"WWW-Authenticate": {"description": "How to send a key.", "schema": STRING}},
     415: {
         name: {"description": f"The {what} that the service accepts.", "schema": STRING}
-        for name, what in ((native.ACCEPT_ENCODING, "codings"), ("Accept", "media types"))
+        for name, what in ((http_fields.ACCEPT_ENCODING, "codings"), ("Accept", "media types"))
     },
     503: {
-        native.RETRY_AFTER: {
+        http_fields.RETRY_AFTER: {
             "description": "Seconds after which the client may retry.",
             "schema": {**INTEGER, "minimum": 1},
         }
@@ -138,7 +138,7 @@ def _response(refusals: list[RequestRefused]) -> Schema:
     content = {"schema": ref("Problem"), "examples": examples}
     response: Schema = {
         "description": "; ".join(f"`{r.code}`: {r.title}" for r in refusals),
-        "content": {native.PROBLEM_JSON: content},
+        "content": {http_fields.PROBLEM_JSON: content},
     }
     if headers := HEADERS.get(refusals[0].status):
         response["headers"] = headers

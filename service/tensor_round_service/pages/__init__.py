@@ -28,14 +28,14 @@ from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from tensor_round.contract.errors import ERRORS_PATH, NotFound, RequestRefused, problem
-from tensor_round.contract.wire.native import JSON
+from tensor_round.contract.wire.http_fields import JSON
 
-from ..documents import NAME
-from ..features import Feature, Site
+from ..features import Feature, FeatureContext
 from ..net.codings import IDENTITY, WINDOWS, preferred_coding
 from ..net.response import page_headers
 from ..openapi.errors import EXAMPLES
-from ..routes.table import Row
+from ..routes.table import RouteEntry
+from ..service_types import NAME
 
 #: The types that pages have, by suffix; no other file is served.
 TYPES = {
@@ -108,22 +108,22 @@ class PageFiles:
             raise NotFound("there is nothing at this path")
         return self._files[name]
 
-    def row(self, pattern: str, *, is_counted: bool) -> Row:
+    def row(self, pattern: str, *, is_counted: bool) -> RouteEntry:
         """The route of the files, whose paths in the folder are the parameter ``name``."""
 
         async def file(name: str, request: Request) -> Response:
             return self[name].response(request)
 
         served = frozenset(pattern.partition("{")[0] + name for name in self._files)
-        return Row(pattern, file, is_open=True, is_counted=is_counted, files=served)
+        return RouteEntry(pattern, file, is_open=True, is_counted=is_counted, files=served)
 
 
-def feature(_site: Site) -> Feature:
+def feature(_context: FeatureContext) -> Feature:
     """The pages and their files."""
     return Feature(rows=page_rows(NAME), folder="/page", home=home_page)
 
 
-def page_rows(title: str) -> list[Row]:
+def page_rows(title: str) -> list[RouteEntry]:
     """The routes of the pages and their files, except that of ``/``."""
     swagger = bytes(
         get_swagger_ui_html(
@@ -151,10 +151,10 @@ def page_rows(title: str) -> list[Row]:
         return HTMLResponse(errors, headers=page_headers())
 
     return [
-        Row("/docs", docs, link="docs", is_open=True),
+        RouteEntry("/docs", docs, link="docs", is_open=True),
         # The links of the page are relative to ``/docs``, so this path redirects.
-        Row("/docs/", docs_with_slash, is_open=True),
-        Row(ERRORS_PATH, errors_page, is_open=True),
+        RouteEntry("/docs/", docs_with_slash, is_open=True),
+        RouteEntry(ERRORS_PATH, errors_page, is_open=True),
         _swagger_files().row("/docs/{name}", is_counted=True),
         _web_files().row("/page/{name:path}", is_counted=False),
     ]

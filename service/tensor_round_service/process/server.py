@@ -75,7 +75,7 @@ class Server(uvicorn.Server):
         *,
         supervised: bool,
     ) -> None:
-        settings = app.site.settings
+        settings = app.context.settings
         limits = ConnectionLimits(
             receive_timeout=settings.receive_timeout,
             min_receive_rate=settings.min_receive_rate,
@@ -87,7 +87,7 @@ class Server(uvicorn.Server):
         self._tls: ServerTLS | None = None
         if settings.ssl_certfile is not None:
             tls = self._tls = ServerTLS(settings, HTTP2.alpn)
-            app.site.lifecycle.certificate_expiry = lambda: tls.expiry
+            app.context.lifecycle.certificate_expiry = lambda: tls.expiry
         http: Any = self._protocol  # uvicorn declares a class
         super().__init__(
             uvicorn.Config(
@@ -105,7 +105,7 @@ class Server(uvicorn.Server):
         self._drain_delay = settings.drain_delay + (LEAD_SECONDS if supervised else 0.0)
         self._drain_timeout = settings.drain_timeout
         self._listener = listener
-        self._lifecycle = app.site.lifecycle
+        self._lifecycle = app.context.lifecycle
         self._report = report
         self._keys = app.keys
         self._supervised = supervised
@@ -115,14 +115,14 @@ class Server(uvicorn.Server):
             listener.sockets,
             self._protocol,
             self.server_state,
-            app.site.lifecycle,
+            app.context.lifecycle,
             descriptors.for_files_and_metrics(),
         )
         self._metrics_door = Door(
             listener.metrics_sockets,
             HTTPProtocol(app.metrics_dispatcher, limits, HTTP2()),
             self.server_state,
-            app.site.lifecycle,
+            app.context.lifecycle,
             descriptors.for_files(),
         )
         signal.signal(signal.SIGHUP, self._request_reload)

@@ -9,17 +9,12 @@ from functools import partial
 from typing import Any
 
 from tensor_round.contract.call import RoundCall
-from tensor_round.contract.errors import (
-    Fault,
-    InvalidDescriptor,
-    MissingDescriptor,
-    RequestRefused,
-)
+from tensor_round.contract.errors import Fault, InvalidDescriptor, MissingDescriptor, RequestRefused
 from tensor_round.contract.layout import Layout
 from tensor_round.contract.operators import registry
 from tensor_round.contract.operators.model import unknown
 from tensor_round.contract.progress import Pause, no_pause
-from tensor_round.contract.wire import native, strictjson
+from tensor_round.contract.wire import http_fields, strictjson
 
 from ..codec import jsontensor, nesting
 from ..codec.json_size import JSONSize, loads_exact, measure_json
@@ -32,7 +27,9 @@ from .operation import TensorOperation, json_response
 from .query import parameters
 from .tensor_route import content_of
 
-_LIMITS = strictjson.Limits(native.MAX_JSON_DEPTH, nesting.MAX_CONTAINERS, native.MAX_JSON_MEMBERS)
+_LIMITS = strictjson.Limits(
+    http_fields.MAX_JSON_DEPTH, nesting.MAX_CONTAINERS, http_fields.MAX_JSON_MEMBERS
+)
 _MEMBERS = ("descriptor", "data")
 #: The members of the short form; the shape may be that of the data.
 _SHORT_MEMBERS = ("operator", "dtype", "shape", "data")
@@ -52,7 +49,7 @@ class JSONHandler:
         query = parameters(request.head, *self._operation.json_query)
         began = time.perf_counter()
         source, length = content_of(request, job, self._engine)
-        content = await read_all(source, native.MAX_JSON_LENGTH, job.reserve, length or 0)
+        content = await read_all(source, http_fields.MAX_JSON_LENGTH, job.reserve, length or 0)
         job.receive_seconds = time.perf_counter() - began
         work = partial(self._work, content, query.get("operator"), job)
         cost = max(len(content) * JSON_COST, self._operation.least_cost)
@@ -156,7 +153,8 @@ class TensorDocument:
         if count > nesting.MAX_CONTAINERS and layout.element_count:
             rule = (
                 f"the response would have {count} arrays, at most {nesting.MAX_CONTAINERS} are "
-                f"written as JSON; send the tensor as {native.OCTET_STREAM} or {native.NPY}"
+                f"written as JSON; send the tensor as {http_fields.OCTET_STREAM} or "
+                f"{http_fields.NPY}"
             )
             raise InvalidDescriptor.of([Fault(("data",), rule)])
         return jsontensor.text_bytes(layout.dtype, layout.shape)

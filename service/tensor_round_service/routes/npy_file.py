@@ -10,7 +10,7 @@ from tensor_round.contract.layout import Layout
 from tensor_round.contract.operators.dialects.ieee754 import IEEE754Round
 from tensor_round.contract.operators.operator import RoundOperator
 from tensor_round.contract.rounding import Rounding
-from tensor_round.contract.wire import native, npy
+from tensor_round.contract.wire import http_fields, npy
 
 from ..engine.engine import Engine, rounding_cost
 from ..engine.job import Job
@@ -22,7 +22,7 @@ from .operation import Plan, TensorOperation
 from .query import dialect_of, operator_of, parameters
 from .tensor_route import content_of
 
-_NPY = of_type(native.NPY)
+_NPY = of_type(http_fields.NPY)
 
 
 class NpyHandler:
@@ -48,7 +48,7 @@ class NpyHandler:
             raise wrong_size(length, (whole,))
         plan = Plan(
             call,
-            labels=(dialect_of(query), dtype.name),
+            dialect=dialect_of(query),
             needed_bytes=needed,
             cost=rounding_cost(call),
             fixed=_NPY,

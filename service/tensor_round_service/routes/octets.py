@@ -8,7 +8,7 @@ from functools import lru_cache
 from tensor_round.contract.call import wrong_size
 from tensor_round.contract.errors import DuplicateDescriptor, HeadersTooLarge, MissingDescriptor
 from tensor_round.contract.operators import registry
-from tensor_round.contract.wire import native
+from tensor_round.contract.wire import http_fields
 
 from ..engine.engine import Engine, rounding_cost
 from ..engine.job import Job
@@ -21,7 +21,7 @@ from .operation import Plan, TensorOperation
 from .query import parameters
 from .tensor_route import CODED, DESCRIPTOR, content_of
 
-_OUTPUT_DESCRIPTOR = field_name(native.OUTPUT_DESCRIPTOR)
+_OUTPUT_DESCRIPTOR = field_name(http_fields.OUTPUT_DESCRIPTOR)
 
 #: Number of cached plans. A descriptor has at most 16 KiB.
 _CACHED_PLANS = 1024
@@ -64,7 +64,7 @@ class OctetHandler:
 
     def _make_plan(self, descriptor: bytes | None) -> Plan:
         """The plan for a value of ``Operator-Descriptor``; refuses a missing or long one."""
-        name, limit = native.OPERATOR_DESCRIPTOR, native.MAX_DESCRIPTOR_LENGTH
+        name, limit = http_fields.OPERATOR_DESCRIPTOR, http_fields.MAX_DESCRIPTOR_LENGTH
         if descriptor is None:
             raise MissingDescriptor(
                 f"the header {name} with the operator as JSON is missing; "
@@ -76,17 +76,17 @@ class OctetHandler:
         call = described_by.resolve()
         return Plan(
             call,
-            (described_by.dialect, call.input.dtype.name),
+            described_by.dialect,
             self._operation.needed_bytes(call),
             rounding_cost(call),
             of_type(
-                native.OCTET_STREAM,
-                (_OUTPUT_DESCRIPTOR, native.output_descriptor(call.output)),
+                http_fields.OCTET_STREAM,
+                (_OUTPUT_DESCRIPTOR, http_fields.output_descriptor(call.output)),
             ),
         )
 
 
 def _repeated(head: Head) -> DuplicateDescriptor:
     count = sum(field == DESCRIPTOR for field, _ in head.fields)
-    name = native.OPERATOR_DESCRIPTOR
+    name = http_fields.OPERATOR_DESCRIPTOR
     return DuplicateDescriptor(f"the request has the header {name} {count} times; send it once")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from tensor_round.contract.call import RoundCall
 from tensor_round.contract.progress import Pause
-from tensor_round.contract.wire import native
+from tensor_round.contract.wire import http_fields
 
 from ..backends import Bytes
 from ..engine.job import Job
@@ -17,9 +17,9 @@ from ..net.response import FixedFields, Response, field_name, of_type
 if TYPE_CHECKING:
     from .json_document import TensorDocument
 
-_EXECUTION_BACKEND = field_name(native.EXECUTION_BACKEND)
-_SERVER_TIMING = field_name(native.SERVER_TIMING)
-_JSON = of_type(native.JSON)
+_EXECUTION_BACKEND = field_name(http_fields.EXECUTION_BACKEND)
+_SERVER_TIMING = field_name(http_fields.SERVER_TIMING)
+_JSON = of_type(http_fields.JSON)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,8 @@ class Plan:
     """A request resolved and checked, before its tensor is received."""
 
     call: RoundCall
-    #: Dialect and dtype.
-    labels: tuple[str, str]
+    #: Name of the dialect.
+    dialect: str
     #: Memory that the request needs, in bytes.
     needed_bytes: int
     #: See :func:`.engine.rounding_cost`.

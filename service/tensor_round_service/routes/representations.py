@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from tensor_round.contract.errors import UnsupportedMediaType
 from tensor_round.contract.quoting import not_accepted
-from tensor_round.contract.wire import native
+from tensor_round.contract.wire import http_fields
 
 from ..engine.engine import Engine
 from ..engine.job import Job
@@ -19,10 +19,13 @@ from .octets import OctetHandler
 from .operation import TensorOperation
 from .tensor_route import DESCRIPTOR, Handler
 
-_CONTENT_TYPE = field_name(native.CONTENT_TYPE)
+_CONTENT_TYPE = field_name(http_fields.CONTENT_TYPE)
 
 #: What messages say of the representations.
-_FORMS = (f"{native.OCTET_STREAM} with the header {native.OPERATOR_DESCRIPTOR}", *native.TYPES[1:])
+_FORMS = (
+    f"{http_fields.OCTET_STREAM} with the header {http_fields.OPERATOR_DESCRIPTOR}",
+    *http_fields.TYPES[1:],
+)
 
 _CACHED_TYPES = 64
 
@@ -44,21 +47,21 @@ class Representations:
 
     def _handler_of(self, content_type: bytes, has_descriptor: bool) -> Handler:
         """The handler of a Content-Type; raises :class:`UnsupportedMediaType`."""
-        match native.media_type(content_type.decode("latin-1")):
-            case "" | native.OCTET_STREAM:
+        match http_fields.media_type(content_type.decode("latin-1")):
+            case "" | http_fields.OCTET_STREAM:
                 return self._octets.handle
-            case native.FORM if has_descriptor:
+            case http_fields.FORM if has_descriptor:
                 return self._octets.handle
-            case native.JSON | native.NPY as other if has_descriptor:
+            case http_fields.JSON | http_fields.NPY as other if has_descriptor:
                 raise UnsupportedMediaType(
-                    f"with the header {native.OPERATOR_DESCRIPTOR}, Content-Type must be "
-                    f"{native.OCTET_STREAM}, got {other}"
+                    f"with the header {http_fields.OPERATOR_DESCRIPTOR}, Content-Type must be "
+                    f"{http_fields.OCTET_STREAM}, got {other}"
                 )
-            case native.JSON:
+            case http_fields.JSON:
                 return self._json.handle
-            case native.NPY:
+            case http_fields.NPY:
                 return self._npy.handle
         got = content_type.decode("latin-1")
         raise UnsupportedMediaType(
-            f"Content-Type: {not_accepted(got, native.TYPES, listed=_FORMS)}"
+            f"Content-Type: {not_accepted(got, http_fields.TYPES, listed=_FORMS)}"
         )

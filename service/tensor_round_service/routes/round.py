@@ -14,19 +14,19 @@ from ..backends import Bytes
 from ..engine.engine import Engine
 from ..engine.job import Job
 from ..net.response import Response
-from ..openapi.tensors import round_operation
+from ..openapi.round_operation import round_operation
 from .json_document import TensorDocument
 from .operation import Plan, TensorOperation, response
 from .representations import Representations
-from .table import Row
+from .table import RouteEntry
 from .tensor_route import TensorRoute
 
 
-def round_row(engine: Engine, max_tensor_bytes: int) -> Row:
+def round_row(engine: Engine, max_tensor_bytes: int) -> RouteEntry:
     """The route of ``/round``."""
     operation = _Rounding(engine, max_tensor_bytes)
     route = TensorRoute(Representations(operation, engine).handle, engine)
-    return Row("/round", route, method="POST", link="round", operation=round_operation)
+    return RouteEntry("/round", route, method="POST", link="round", operation=round_operation)
 
 
 class _Rounding(TensorOperation):
@@ -47,7 +47,7 @@ class _Rounding(TensorOperation):
     async def respond(self, plan: Plan, memory: Bytes, job: Job) -> Response:
         """Round a tensor; the response has the representation of the request."""
         call = plan.call
-        job.labels, job.call = plan.labels, call
+        job.dialect, job.call = plan.dialect, call
         work = partial(self._engine.round, call, memory, job)
         if plan.is_swapped:
             work = partial(_round_swapped, self._engine, call, memory, job)
@@ -63,8 +63,7 @@ class _Rounding(TensorOperation):
         self, document: TensorDocument, memory: Bytes, job: Job, pause: Pause
     ) -> list[bytes]:
         """Round the tensor of a document."""
-        job.labels = document.dialect, document.call.input.dtype.name
-        job.call = document.call
+        job.dialect, job.call = document.dialect, document.call
         return document.response(self._engine.round(document.call, memory, job).data, pause)
 
 

@@ -10,20 +10,20 @@ from fastapi import Request, Response
 
 from tensor_round.contract.errors import NotFound
 
-from .. import documents
+from .. import service_types
 from ..engine.engine import Engine
 from ..engine.readiness import Readiness
 from ..metrics.counts import Metrics
 from ..metrics.exposition import exposition
-from .table import Row
+from .table import RouteEntry
 
 METRICS_PATH = "/metrics"
 _TEXT = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
 
 
 def service_row(
-    rows: Iterable[Row], homes: Sequence[Callable[[Request], Response | None]] = ()
-) -> Row:
+    rows: Iterable[RouteEntry], homes: Sequence[Callable[[Request], Response | None]] = ()
+) -> RouteEntry:
     """The route at ``/``, with the links of the other routes, or the first home page."""
     links = {row.link: row.path for row in rows if row.link}
 
@@ -33,33 +33,33 @@ def service_row(
             if page := home(request):
                 return page
         response.headers["Vary"] = "Accept"
-        return {"name": documents.NAME, "version": version(documents.NAME), "links": links}
+        return {"name": service_types.NAME, "version": version(service_types.NAME), "links": links}
 
-    options = {"response_model": documents.ServiceInfo}
-    return Row("/", service_info, "Name, version and links", is_open=True, options=options)
+    options = {"response_model": service_types.ServiceInfo}
+    return RouteEntry("/", service_info, "Name, version and links", is_open=True, options=options)
 
 
-def health_rows(engine: Engine, readiness: Readiness) -> list[Row]:
+def health_rows(engine: Engine, readiness: Readiness) -> list[RouteEntry]:
     """The routes for probes."""
 
-    async def livez() -> documents.Liveness:
+    async def livez() -> service_types.Liveness:
         """Responds 200 as long as the event loop runs; tests nothing else."""
         return {"status": "alive"}
 
-    async def readyz() -> documents.Readiness:
+    async def readyz() -> service_types.Readiness:
         """Responds 200 if the backend rounds known values correctly and no drain has begun."""
         await readiness.check()
         return {"status": "ready", "backend": engine.backend.name}
 
     return [
-        Row("/livez", livez, "Is the process alive?", "health", link="livez", is_open=True),
-        Row("/readyz", readyz, "Can it serve?", "health", link="readyz", is_open=True),
+        RouteEntry("/livez", livez, "Is the process alive?", "health", link="livez", is_open=True),
+        RouteEntry("/readyz", readyz, "Can it serve?", "health", link="readyz", is_open=True),
     ]
 
 
-def metrics_row(metrics: Metrics, backend: str) -> Row:
+def metrics_row(metrics: Metrics, backend: str) -> RouteEntry:
     """The route of the metrics of all workers, which have this backend."""
-    info = {"version": version(documents.NAME), "backend": backend}
+    info = {"version": version(service_types.NAME), "backend": backend}
 
     async def show_metrics(request: Request) -> Response:
         """Metrics of all workers, in Prometheus' text format or OpenMetrics."""
@@ -68,10 +68,10 @@ def metrics_row(metrics: Metrics, backend: str) -> Row:
         return Response(content, headers={"Content-Type": media_type})
 
     options = {"response_class": Response, "responses": _TEXT}
-    return Row(METRICS_PATH, show_metrics, "Metrics, in Prometheus' format", options=options)
+    return RouteEntry(METRICS_PATH, show_metrics, "Metrics, in Prometheus' format", options=options)
 
 
-def moved_metrics_row() -> Row:
+def moved_metrics_row() -> RouteEntry:
     """The same path on the port of the service, if the metrics have a separate port."""
 
     def refuse_metrics() -> None:
@@ -80,4 +80,4 @@ def moved_metrics_row() -> Row:
             "service's log says at its start which"
         )
 
-    return Row(METRICS_PATH, refuse_metrics)
+    return RouteEntry(METRICS_PATH, refuse_metrics)

@@ -18,7 +18,7 @@ from .tensor_route import TensorRoute
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RouteEntry:
     """One route: its path and method, its handler, and where it is listed."""
 
     path: str
@@ -43,10 +43,10 @@ class Row:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Table:
+class RoutingTable:
     """The rows of an application, and what is derived from them."""
 
-    def __init__(self, rows: Iterable[Row]) -> None:
+    def __init__(self, rows: Iterable[RouteEntry]) -> None:
         self._rows = tuple(rows)
         rows = self._rows
         #: All paths, in the order of the rows.
@@ -82,7 +82,7 @@ class Table:
                 )
 
 
-def _paths(rows: Iterable[Row]) -> frozenset[str]:
+def _paths(rows: Iterable[RouteEntry]) -> frozenset[str]:
     return frozenset().union(*(row.files or {row.path} for row in rows))
 
 

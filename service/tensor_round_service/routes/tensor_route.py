@@ -7,20 +7,28 @@ import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from tensor_round.contract.wire import native
+from tensor_round.contract.wire import http_fields
 
 from ..engine.engine import ON_A_THREAD, Engine
 from ..engine.job import Job, Observer
 from ..net.bodies import ByteSource
-from ..net.codings import DECODING_BYTES, Beside, Decoded, Verified, decoder_for, digest_of, here
+from ..net.codings import (
+    DECODING_BYTES,
+    Decoded,
+    Runner,
+    Verified,
+    decoder_for,
+    digest_of,
+    run_inline,
+)
 from ..net.head import Head
 from ..net.request import Request
 from ..net.response import Response, field_name
 
-DESCRIPTOR = field_name(native.OPERATOR_DESCRIPTOR)
-_CONTENT_ENCODING = field_name(native.CONTENT_ENCODING)
-_CONTENT_DIGEST = field_name(native.CONTENT_DIGEST)
-_WANT_CONTENT_DIGEST = field_name(native.WANT_CONTENT_DIGEST)
+DESCRIPTOR = field_name(http_fields.OPERATOR_DESCRIPTOR)
+_CONTENT_ENCODING = field_name(http_fields.CONTENT_ENCODING)
+_CONTENT_DIGEST = field_name(http_fields.CONTENT_DIGEST)
+_WANT_CONTENT_DIGEST = field_name(http_fields.WANT_CONTENT_DIGEST)
 #: The content of a request without these fields is its body.
 CODED = frozenset({_CONTENT_DIGEST, _CONTENT_ENCODING})
 
@@ -54,13 +62,14 @@ class TensorRoute:
             raise
         response.owner = job
         job.observer = observer
-        job.traffic = request.head.path, request.received, sum(map(len, response.parts))
+        job.route, job.request_bytes = request.head.path, request.received
+        job.response_bytes = sum(map(len, response.parts))
         job.sending_since = time.perf_counter()
         return response
 
     async def _state_digest(self, head: Head, response: Response, job: Job) -> None:
         """Add the digest of the content (RFC 9530) if the request asks for one."""
-        algorithm = native.wanted_digest([text(head, _WANT_CONTENT_DIGEST)])
+        algorithm = http_fields.wanted_digest([text(head, _WANT_CONTENT_DIGEST)])
         if algorithm is not None:
             parts = response.parts
             nbytes = sum(map(len, parts))
@@ -68,7 +77,7 @@ class TensorRoute:
                 partial(digest_of, algorithm, parts), nbytes, job
             )
             response.headers.append(
-                (_CONTENT_DIGEST, native.content_digest(algorithm, digest).encode())
+                (_CONTENT_DIGEST, http_fields.content_digest(algorithm, digest).encode())
             )
 
 
@@ -85,21 +94,21 @@ def content_of(
     source: ByteSource = request
     length = head.length
     if _CONTENT_DIGEST in head.values:
-        stated = native.parse_content_digest([text(head, _CONTENT_DIGEST)])
+        stated = http_fields.parse_content_digest([text(head, _CONTENT_DIGEST)])
         if stated:
-            source = Verified(source, stated, beside(engine, job))
+            source = Verified(source, stated, runner_for(engine, job))
     if _CONTENT_ENCODING in head.values:
         decoder = decoder_for(text(head, _CONTENT_ENCODING))
         if decoder is not None:
             job.reserve(DECODING_BYTES)
-            source, length = Decoded(source, decoder, beside(engine, job)), None
+            source, length = Decoded(source, decoder, runner_for(engine, job)), None
     return source, length
 
 
-def beside(engine: Engine | None, job: Job) -> Beside:
+def runner_for(engine: Engine | None, job: Job) -> Runner:
     """How work of a job runs: on threads for slow work, or without an engine on the event loop."""
     if engine is None:
-        return here
+        return run_inline
     return partial(engine.run_slowly, cost=ON_A_THREAD, job=job)
 
 

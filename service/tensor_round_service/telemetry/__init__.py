@@ -14,7 +14,7 @@ from functools import partial
 from importlib.metadata import version
 
 from ..failures import CannotStart
-from ..features import Feature, Site
+from ..features import Feature, FeatureContext
 from ..gate import Gate
 
 logger = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ _LOUD = ("opentelemetry.trace", "opentelemetry.baggage", "opentelemetry.propagat
 FLUSH_SECONDS = 1.0
 
 
-def feature(_site: Site) -> Feature:
+def feature(_context: FeatureContext) -> Feature:
     """Traces, if OpenTelemetry's own variables name a collector."""
     return Feature(serving=lambda gate: exported_traces(gate, os.environ))
 

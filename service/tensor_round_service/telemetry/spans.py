@@ -107,7 +107,8 @@ class _JobSpans:
             request.tracer.start_span(name, context, start_time=start).end(end)
         attributes: dict[str, str | int] = {"tensor_round.backend": job.executed_by}
         if job.call is not None:  # it is None for /compare
-            attributes["tensor_round.dialect"], attributes["tensor_round.dtype"] = job.labels
+            attributes["tensor_round.dialect"] = job.dialect
+            attributes["tensor_round.dtype"] = job.call.input.dtype.name
             attributes["tensor_round.rounding"] = job.call.rounding.value
             attributes["tensor_round.element_count"] = job.call.input.element_count
         request.span.set_attributes(attributes)

@@ -7,8 +7,8 @@ import pytest
 import tensor_round as tr
 from tensor_round.clients.session import (
     FIRST_PAUSE,
-    LONGEST_KNOCK,
     LONGEST_PAUSE,
+    LONGEST_RECONNECT_PAUSE,
     PATIENCE,
     Retries,
 )
@@ -96,23 +96,29 @@ def answered(limit: int) -> Retries:
 
 
 def test_a_service_that_has_answered_is_connected_to_until_the_deadline() -> None:
-    assert Retries(1, verified=False).knock(refused(), 0, Deadline(30)) is None
+    assert Retries(1, verified=False).reconnect_pause(refused(), 0, Deadline(30)) is None
     retries = answered(1)
-    for knocks in (*range(9), 5000):
-        most = min(FIRST_PAUSE * 2 ** min(knocks, 16), LONGEST_KNOCK)
-        seconds = retries.knock(refused(), knocks, Deadline(30))
+    for reconnects in (*range(9), 5000):
+        most = min(FIRST_PAUSE * 2 ** min(reconnects, 16), LONGEST_RECONNECT_PAUSE)
+        seconds = retries.reconnect_pause(refused(), reconnects, Deadline(30))
         assert seconds is not None
         assert most / 2 <= seconds <= most
-    assert retries.knock(refused(), 9, Deadline(0.3)) is None
-    assert retries.knock(refused(), int(PATIENCE / LONGEST_KNOCK), NEVER) is not None
-    assert retries.knock(refused(), int(PATIENCE / LONGEST_KNOCK) + 1, NEVER) is None
+    assert retries.reconnect_pause(refused(), 9, Deadline(0.3)) is None
+    assert (
+        retries.reconnect_pause(refused(), int(PATIENCE / LONGEST_RECONNECT_PAUSE), NEVER)
+        is not None
+    )
+    assert (
+        retries.reconnect_pause(refused(), int(PATIENCE / LONGEST_RECONNECT_PAUSE) + 1, NEVER)
+        is None
+    )
     gateway = refusal(503, {"retry-after": "2"}, b"<html>no server is available</html>")
-    assert 2 < (retries.knock(gateway, 0, Deadline(30)) or 0) <= 2 + FIRST_PAUSE
+    assert 2 < (retries.reconnect_pause(gateway, 0, Deadline(30)) or 0) <= 2 + FIRST_PAUSE
 
 
 def test_other_errors_and_no_retries_are_no_outage() -> None:
-    assert answered(3).knock(tr.ConnectionFailed("x"), 0, NEVER) is None
-    assert answered(0).knock(refused(), 0, NEVER) is None
+    assert answered(3).reconnect_pause(tr.ConnectionFailed("x"), 0, NEVER) is None
+    assert answered(0).reconnect_pause(refused(), 0, NEVER) is None
 
 
 def test_an_outage_spends_the_budget_and_successes_earn_it_back() -> None:

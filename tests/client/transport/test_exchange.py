@@ -13,7 +13,7 @@ from tensor_round import ConnectionFailed, Fault, IEEE754Round, MethodNotAllowed
 from tensor_round.arrays.tiles import TensorSink, Tile, raw_bytes
 from tensor_round.contract.errors import UnknownRefusal, problem
 from tensor_round.contract.host_memory import Array
-from tensor_round.contract.wire import native
+from tensor_round.contract.wire import http_fields
 from tensor_round.transport.exchange import (
     MAX_DOCUMENT_BYTES,
     DocumentExchange,
@@ -28,7 +28,7 @@ from tensor_round.transport.exchange import (
 PREPARED = IEEE754Round().prepare("float32", (3,))
 BODY = np.array([1, 2, 3], "<f4").tobytes()
 DOCUMENT = DocumentExchange("/operators")
-DIGEST = native.content_digest("sha-256", hashlib.sha256(BODY).digest())
+DIGEST = http_fields.content_digest("sha-256", hashlib.sha256(BODY).digest())
 LAYOUT = {"dtype": "float32", "shape": [3], "strides": [1], "byte_length": 12}
 HEADERS = {
     "content-type": "application/octet-stream",
@@ -69,7 +69,7 @@ def test_a_request_says_all_that_the_service_must_know() -> None:
     assert headers[b"Content-Digest"].decode() == DIGEST
     assert headers[b"Want-Content-Digest"] == b"sha-256=1"
     assert headers[b"X-Request-ID"].decode() == request.id
-    assert native.SANE_REQUEST_ID.fullmatch(request.id.encode())
+    assert http_fields.SANE_REQUEST_ID.fullmatch(request.id.encode())
     unverified = exchange(np.zeros(3, "<f4"), digest=False).request()
     assert headers.keys() - dict(unverified.headers).keys() == {
         b"Content-Digest",

@@ -28,7 +28,7 @@ from tensor_round_service.engine.memory import Memory
 from tensor_round_service.net.http1 import connection
 from tensor_round_service.net.http1.receiving import BodyReceiver, ReceivedRequest
 from tensor_round_service.net.response import Response
-from tensor_round_service.oip import codec
+from tensor_round_service.oip import infer_json
 from tensor_round_service.oip.plan import InferencePlan
 from tensor_round_service.routes import json_document, tensor_route
 from tensor_round_service.routes.json_document import TensorDocument
@@ -77,7 +77,7 @@ STAGES: dict[str, list[Point]] = {
         Point(tensor_route, "digest_of", "after"),
         Point(TensorDocument, "response", "after"),
         Point(InferencePlan, "header_with_data"),
-        Point(codec, "write_response", "after"),
+        Point(infer_json, "write_response", "after"),
     ],
     "send": [Point(Response, "__init__"), Point(connection, "head_bytes", "after")],
 }

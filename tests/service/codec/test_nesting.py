@@ -24,7 +24,7 @@ from tensor_round.contract.errors import InvalidDescriptor, PayloadSizeMismatch,
 from tensor_round.contract.progress import Pause
 from tensor_round.contract.wire import strictjson
 from tensor_round_service.codec import nesting
-from tensor_round_service.oip import codec
+from tensor_round_service.oip import infer_json
 from tensor_round_service.routes.json_document import TensorDocument
 
 LOC = ("data",)
@@ -311,4 +311,4 @@ def test_a_document_that_is_none() -> None:
     ids=["the second is wrong", "the first is wrong", "no inputs", "no object"],
 )
 def test_a_refused_inference(header: bytes) -> None:
-    assert most_freed(lambda: codec.read_request(header, pause)) < MOST
+    assert most_freed(lambda: infer_json.read_request(header, pause)) < MOST

@@ -38,7 +38,7 @@ from tensor_round_service.grpc.protobuf import (
     read_varint,
     varint,
 )
-from tensor_round_service.oip import codec
+from tensor_round_service.oip import infer_json
 
 MANY = 1 << 20
 #: The messages that a service reads or writes; those of model_config.proto are written in part.
@@ -214,13 +214,15 @@ def test_a_request_whose_tensor_follows() -> None:
     assert find_tensor(message) == (len(head), len(message) - len(RAW), len(RAW))
     read = read_request(message[: len(head)], len(RAW))
     assert (read.model_name, read.model_version, read.tensor) == ("round", "1", None)
-    assert read.request == codec.Request(
+    assert read.request == infer_json.Request(
         id="an id",
         parameters={"rounding": "ceil", "flag": False, "large": 1 << 63, "real": 0.5},
         inputs=(
-            codec.Input("X", "FP32", (2, 3), {"a": -5, "binary_data_size": 24}, codec.Binary(24)),
+            infer_json.Input(
+                "X", "FP32", (2, 3), {"a": -5, "binary_data_size": 24}, infer_json.Binary(24)
+            ),
         ),
-        outputs=(codec.Output("Y", {}, True, None),),
+        outputs=(infer_json.Output("Y", {}, True, None),),
         binary_output=True,
     )
     whole = read_request(message)
@@ -303,7 +305,7 @@ def test_typed_contents(datatype: str, is_packed: bool) -> None:
     read = read_request(content)
     expected = np.array(numbers, NUMPY.get(datatype, datatype.lower())).tobytes()
     assert read.tensor == expected
-    assert read.request.inputs[0].source == codec.Binary(len(expected))
+    assert read.request.inputs[0].source == infer_json.Binary(len(expected))
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=200))
@@ -369,14 +371,14 @@ def test_contents_without_numbers() -> None:
     made = REQUEST(model_name="round", inputs=[{"name": "X", "datatype": "FP32", "shape": [0]}])
     made.inputs[0].contents.SetInParent()
     read = read_request(made.SerializeToString())
-    assert (read.request.inputs[0].source, read.tensor) == (codec.Binary(0), b"")
+    assert (read.request.inputs[0].source, read.tensor) == (infer_json.Binary(0), b"")
     made.raw_input_contents.append(RAW)
     assert bytes(read_request(made.SerializeToString()).tensor or b"") == RAW
 
 
 def test_a_region_as_a_source() -> None:
     read = read_request(in_region().SerializeToString())
-    assert read.request.inputs[0].source == codec.Region("r", 24, 0)
+    assert read.request.inputs[0].source == infer_json.Region("r", 24, 0)
     assert read.tensor is None
 
 

@@ -40,7 +40,7 @@ from tensor_round_service.engine.engine import Engine
 from tensor_round_service.engine.job import Job
 from tensor_round_service.engine.memory import Memory
 from tensor_round_service.net.bodies import Parts
-from tensor_round_service.oip import codec
+from tensor_round_service.oip import infer_json
 from tensor_round_service.oip.executor import (
     PIECE_BYTES,
     SHARED_BYTES,
@@ -205,7 +205,9 @@ def test_all_memory_is_counted_and_a_device_has_tensors_whole(
     memory = PosixSharedMemory(PREFIX, Registry())
     memory.register("r", owned.key, 0, 2 * SIZE)
     work = InferenceExecutor(engine, memory)
-    planned = plan(find("round"), codec.read_request(json.dumps(request(form, nbytes)).encode()))
+    planned = plan(
+        find("round"), infer_json.read_request(json.dumps(request(form, nbytes)).encode())
+    )
     job = Job(engine.memory)
     received = job.allocate(nbytes) if form == "in" else None
     if received is not None:
@@ -333,9 +335,9 @@ def ask(model: Model, datatype: str, rank: int, **parameters: Any) -> Rounding:
     """The direction in which a model would round such a tensor."""
     name, _, carried = datatype.partition(":")
     own: dict[str, Any] = {"dtype": carried} if carried else {}
-    source = codec.Inline(b"0" if rank == 0 else [b"0"])
-    tensor = codec.Input(model.input, name, (1,) * rank, own, source)
-    return plan(model, codec.Request(None, parameters, (tensor,), (), False)).call.rounding
+    source = infer_json.Inline(b"0" if rank == 0 else [b"0"])
+    tensor = infer_json.Input(model.input, name, (1,) * rank, own, source)
+    return plan(model, infer_json.Request(None, parameters, (tensor,), (), False)).call.rounding
 
 
 def told(model: Model, name: str) -> str:

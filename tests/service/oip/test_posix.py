@@ -35,7 +35,7 @@ from support.small_disk import small_disk
 from tensor_round.contract.errors import InvalidDescriptor, NotFound, Overloaded
 from tensor_round_service.oip import posix_memory as posix
 from tensor_round_service.oip import regions
-from tensor_round_service.oip.codec import Region
+from tensor_round_service.oip.infer_json import Region
 from tensor_round_service.oip.posix_memory import PosixSharedMemory
 from tensor_round_service.oip.regions import ByteRange, Registry
 

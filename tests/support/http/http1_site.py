@@ -20,7 +20,7 @@ from tensor_round_service.net.lifecycle import State
 from tensor_round_service.net.limits import ConnectionLimits
 from tensor_round_service.net.request import Request
 from tensor_round_service.net.response import FixedFields, Response
-from tensor_round_service.net.server import Exchange, OtherProtocol
+from tensor_round_service.net.server import AccessRecord, OtherProtocol
 from tensor_round_service.process.tls import server_context
 
 #: What takes longer never comes.
@@ -121,7 +121,7 @@ class Handler:
         self.refused: list[tuple[str, Exception]] = []
         self.failures: list[Exception] = []
         self.left: list[tuple[str, int]] = []
-        self.exchanges: list[Exchange] = []
+        self.exchanges: list[AccessRecord] = []
         #: Called at the end of each exchange.
         self.logged: Callable[[], None] = lambda: None
 
@@ -140,8 +140,8 @@ class Handler:
         if response is None:
             self.left.append((path, received))
 
-    def log(self, exchange: Exchange) -> None:
-        self.exchanges.append(exchange)
+    def log(self, record: AccessRecord) -> None:
+        self.exchanges.append(record)
         self.logged()
 
     @property

@@ -24,17 +24,7 @@ from ..runtimes.forms import Arrays, Form, Values
 from ..runtimes.runtime import TimedOut, patterns
 from .positions import Wrong, cause_of_lengths, cause_of_starts
 from .repeatability import Kernel, Tried
-from .sample_arrays import (
-    FEW_LENGTHS,
-    LENGTH,
-    LENGTHS,
-    POOL,
-    STARTS,
-    Elements,
-    Pool,
-    Trial,
-    Trials,
-)
+from .sample_arrays import FEW_LENGTHS, LENGTH, LENGTHS, POOL, STARTS, Elements, Pool, Trial, Trials
 
 #: Calls with the same array, unless more are asked for, and threads that call at once.
 REPEATS, THREADS = 3, 4

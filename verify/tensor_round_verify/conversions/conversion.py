@@ -20,16 +20,7 @@ from ..faulty_kernels import (
     trunc_of_half_added,
     trunc_of_sum,
 )
-from ..reference import (
-    FLOATS,
-    INTEGER_WIDTHS,
-    Bits,
-    Decision,
-    Flags,
-    bits_type,
-    is_nan,
-    rounded,
-)
+from ..reference import FLOATS, INTEGER_WIDTHS, Bits, Decision, Flags, bits_type, is_nan, rounded
 from .patterns import Operands, Trial
 from .reference import (
     Integers,

@@ -20,15 +20,7 @@ from ..deviation import NO_REPORT
 from ..reference import FLOATS, Bits, bits_type
 from .blocks import deviations as of_blocks
 from .blocks.quantization import BlockDequantization, BlockQuantization
-from .conversion import (
-    E4M3,
-    Cast,
-    Dequantization,
-    How,
-    Quantization,
-    Quotient,
-    by_processor,
-)
+from .conversion import E4M3, Cast, Dequantization, How, Quantization, Quotient, by_processor
 from .deviation import AnyHow, ConversionDeviation, deviated
 from .reference import cast, divided
 

@@ -15,17 +15,7 @@ from tensor_round.contract.operators.operator import name_in
 from ..runtimes import TIMEOUT, NotTaken, Runtime
 from ..runtimes.openvino import OpenVINO
 from ..runtimes.tensors import Array, Tensor
-from .graph import (
-    Casting,
-    Declared,
-    Graph,
-    Moving,
-    Node,
-    Rounding,
-    Rule,
-    cast_rule,
-    why_unjudged,
-)
+from .graph import Casting, Declared, Graph, Moving, Node, Rounding, Rule, cast_rule, why_unjudged
 
 DIRECTIONS = {"Ceiling": "toward_positive", "Floor": "toward_negative"}
 #: Operators that pass their elements on in C order.

@@ -18,7 +18,7 @@ from ..dtypes import BY_NAME, AnyDType, DTypeName, dtype_name
 from ..errors import InvalidArgument, InvalidDescriptor
 from ..quoting import not_accepted, shown
 from ..rounding import Rounding, RoundingName
-from ..wire import native
+from ..wire import http_fields
 
 if TYPE_CHECKING:
     from .model import OperatorDescriptor
@@ -81,10 +81,10 @@ def prepare_descriptor(descriptor: OperatorDescriptor) -> PreparedDescriptor:
     """Resolve a descriptor and encode its headers; raises :class:`InvalidDescriptor`."""
     call, text = descriptor.resolve(), descriptor.to_json()
     headers = (
-        (native.CONTENT_TYPE.encode(), native.OCTET_STREAM.encode()),
-        (native.OPERATOR_DESCRIPTOR.encode(), text),
+        (http_fields.CONTENT_TYPE.encode(), http_fields.OCTET_STREAM.encode()),
+        (http_fields.OPERATOR_DESCRIPTOR.encode(), text),
     )
-    output = native.output_descriptor(call.output).decode()
+    output = http_fields.output_descriptor(call.output).decode()
     return PreparedDescriptor(text, call, headers, output)
 
 

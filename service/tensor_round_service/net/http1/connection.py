@@ -26,7 +26,7 @@ from ..head import MalformedRequest, expects_continue
 from ..lifecycle import ConnectionLifecycle, State
 from ..limits import ConnectionLimits
 from ..response import Response, head_bytes
-from ..server import Exchange, OtherProtocol, RequestHandler, ServerContext, ServerState
+from ..server import AccessRecord, OtherProtocol, RequestHandler, ServerContext, ServerState
 from ..turns import PASSING_REQUESTS, TURN_REQUESTS, TURN_SECONDS
 from .head import path_of, split_head
 from .receiving import CONTINUE, ReceivedRequest, client_of
@@ -249,7 +249,7 @@ class Connection(ConnectionLifecycle):
                 sent = (refusal or response) if is_sent else None
                 seconds = perf_counter() - began
                 application.log(
-                    Exchange(head.path, head, self._client, request.received, sent, seconds)
+                    AccessRecord(head.path, head, self._client, request.received, sent, seconds)
                 )
 
     async def _respond(self, request: ReceivedRequest, response: Response) -> bool:
@@ -372,7 +372,7 @@ class Connection(ConnectionLifecycle):
             is_begun = self.state is State.HEAD
             seconds = perf_counter() - self._head_began if is_begun else 0.0
             path = path_of(held)
-            handler.log(Exchange(path, None, self._client, len(held), response, seconds))
+            handler.log(AccessRecord(path, None, self._client, len(held), response, seconds))
 
     def _write_preallocated(self, request: ReceivedRequest, error: Exception) -> Response | None:
         """Send a preallocated response, if nothing has been sent yet, and return it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from http import HTTPMethod
 from urllib.parse import unquote_to_bytes
@@ -11,7 +10,7 @@ import httptools
 
 from tensor_round.contract.errors import HeadersTooLarge, RequestRefused, Unimplemented
 
-from ..head import Header, MalformedRequest, join_repeated, split_target
+from ..head import Header, MalformedRequest, host_of, join_repeated, split_target
 
 #: Limits of one head: its size in bytes, and the number of its fields.
 MAX_HEAD_BYTES = 32 << 10
@@ -19,8 +18,6 @@ MAX_HEAD_FIELDS = 100
 
 #: Methods that every version of llhttp knows.
 _PARSED: frozenset[str] = frozenset(HTTPMethod)
-#: The methods that the service knows: 405 where it has another, and not 501.
-METHODS = _PARSED | {"QUERY"}
 
 _END = b"\r\n\r\n"
 #: The beginning of a head: a method, which is a token (RFC 9110, section 5.6.2), and a space.
@@ -30,12 +27,6 @@ _METHOD = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,32}(?: |\Z)")
 _REQUEST_LINE = re.compile(rb"(\S+) ((/[^\s?#%]*)(?:\?([^\s#]*))?|\S+) HTTP/(1\.[01])\r\n")
 #: Captures host and port of a target in absolute form (RFC 9112, section 3.2.2).
 _NAMED = re.compile(rb"[A-Za-z][A-Za-z0-9+.\-]*://(?:[^/?#]*@)?([^/?#]*)")
-#: A name or an IPv4 address, or what brackets must have, and a port (RFC 3986, section 3.2). Some
-#: clients of Unix sockets send an empty name.
-_AUTHORITY = re.compile(
-    r"(?:((?:[\w.~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*)|\[([^]]+)])(?::(\d*))?", re.A
-)
-_MAX_PORT, _PORT_DIGITS = 65535, 5
 _NONE: frozenset[bytes] = frozenset()
 
 
@@ -170,29 +161,6 @@ def _split(target: bytes, method: str) -> tuple[str, bytes]:
             raise MalformedRequest from None
         raw_path, query = url.path or b"/", url.query or b""
     return unquote_to_bytes(raw_path).decode("utf-8", "replace"), query
-
-
-def host_of(authority: str) -> str | None:
-    """The host of an authority, in lower case; None if it is no authority."""
-    match = _AUTHORITY.fullmatch(authority)
-    if match is None:
-        return None
-    name, address, port = match.groups("")
-    port = port.lstrip("0")
-    if len(port) > _PORT_DIGITS or int(port or 0) > _MAX_PORT:
-        return None
-    if address and not (":" in address and is_address(address)):
-        return None
-    return (address or name).lower().rstrip(".")
-
-
-def is_address(host: str) -> bool:
-    """Whether a host is an IP address."""
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 def _too_large() -> HeadersTooLarge:

@@ -18,7 +18,7 @@ from tensor_round.contract.errors import Draining
 from ..bodies import ClientDisconnected
 from ..head import Head, Header, MalformedRequest
 from ..response import NOT_MODIFIED, FixedFields, Response
-from ..server import Exchange, ServerContext
+from ..server import AccessRecord, ServerContext
 from .fields import STATIC, encoded
 from .serving import ServedStream
 
@@ -96,7 +96,7 @@ class StreamServer:
                 client = None if stream.client is None else stream.client[0]
                 sent = (refusal or response) if is_sent else None
                 seconds = perf_counter() - began
-                handler.log(Exchange(head.path, head, client, stream.received, sent, seconds))
+                handler.log(AccessRecord(head.path, head, client, stream.received, sent, seconds))
 
     async def _send(self, stream: ServedStream, response: Response) -> bool:
         """Send a response; return whether the peer has all of it."""

@@ -14,8 +14,13 @@ from hypothesis import strategies as st
 from support.http.asgi import Answer, ask
 from tensor_round.contract.errors import HeadersTooLarge, Unimplemented
 from tensor_round_service.app import create_app
-from tensor_round_service.net.head import MalformedRequest, expects_continue, traceparent_of
-from tensor_round_service.net.http1.head import RequestHead, host_of, path_of, split_head
+from tensor_round_service.net.head import (
+    MalformedRequest,
+    expects_continue,
+    host_of,
+    traceparent_of,
+)
+from tensor_round_service.net.http1.head import RequestHead, path_of, split_head
 from tensor_round_service.net.response import (
     NO_STORE,
     FixedFields,

@@ -13,7 +13,7 @@ from tensor_round.contract.errors import REFUSALS
 from tensor_round.contract.operators import registry
 from tensor_round.contract.operators.registry import SPELLINGS
 from tensor_round.contract.rounding import Rounding
-from tensor_round.contract.wire import native
+from tensor_round.contract.wire import http_fields
 
 from .errors import problem_responses
 from .schemas import BINARY, STRING, Schema, parameter, ref
@@ -84,7 +84,7 @@ _CODES = [code for code, kind in REFUSALS.items() if kind.status not in (404, 40
 
 PARAMETERS = [
     parameter(
-        native.OPERATOR_DESCRIPTOR,
+        http_fields.OPERATOR_DESCRIPTOR,
         "header",
         # With `content` or `contentMediaType`, client generators omit the parameter, and Swagger
         # UI asks for a file.
@@ -112,26 +112,26 @@ PARAMETERS = [
         "With application/x-npy: the dtype of a file that says V1 or V2.",
     ),
     parameter(
-        native.CONTENT_DIGEST,
+        http_fields.CONTENT_DIGEST,
         "header",
         STRING,
         "RFC 9530: `sha-256=:...:` or `sha-512=:...:` of the body; the service verifies it.",
     ),
     parameter(
-        native.WANT_CONTENT_DIGEST,
+        http_fields.WANT_CONTENT_DIGEST,
         "header",
         STRING,
         "RFC 9530: `sha-256=1` or `sha-512=1` requests the digest of the response.",
     ),
 ]
 HEADERS: Schema = {
-    native.EXECUTION_BACKEND: {"schema": {**STRING, "enum": ["numpy", "cupy"]}},
-    native.SERVER_TIMING: {
+    http_fields.EXECUTION_BACKEND: {"schema": {**STRING, "enum": ["numpy", "cupy"]}},
+    http_fields.SERVER_TIMING: {
         "description": "Milliseconds to receive, queue and execute.",
         "schema": STRING,
     },
-    native.REQUEST_ID: {"schema": STRING},
-    native.CONTENT_DIGEST: {"schema": STRING},
+    http_fields.REQUEST_ID: {"schema": STRING},
+    http_fields.CONTENT_DIGEST: {"schema": STRING},
 }
 _OUTPUT_DESCRIPTOR: Schema = {
     "description": "octet-stream only: dtype, shape, strides and byte_length, as JSON.",
@@ -154,12 +154,12 @@ def round_operation() -> Schema:
         {"anyOf": [ref("RoundRequest"), ref("ShortRoundRequest")]},
         {
             "description": "The rounded tensor, in the representation of the request.",
-            "headers": {native.OUTPUT_DESCRIPTOR: _OUTPUT_DESCRIPTOR, **HEADERS},
+            "headers": {http_fields.OUTPUT_DESCRIPTOR: _OUTPUT_DESCRIPTOR, **HEADERS},
             # Some generators use the first representation for all responses: bytes suit all three.
             "content": {
-                native.OCTET_STREAM: BINARY,
-                native.JSON: {"schema": ref("RoundResponse"), "example": _RESPONSE},
-                native.NPY: BINARY,
+                http_fields.OCTET_STREAM: BINARY,
+                http_fields.JSON: {"schema": ref("RoundResponse"), "example": _RESPONSE},
+                http_fields.NPY: BINARY,
             },
         },
     )
@@ -176,9 +176,9 @@ def tensor_operation(
     """The operation of a route that takes a tensor in three representations."""
     request = {"schema": document, "example": REQUEST}
     content: dict[str, Any] = {
-        native.JSON: request,
-        native.OCTET_STREAM: BINARY,
-        native.NPY: BINARY,
+        http_fields.JSON: request,
+        http_fields.OCTET_STREAM: BINARY,
+        http_fields.NPY: BINARY,
     }
     return {
         "tags": ["round"],

@@ -5,28 +5,28 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-from .. import documents
+from .. import service_types
 from ..engine import digests
 from ..engine.engine import ON_A_THREAD
-from ..features import Feature, Site
-from ..routes.table import Row
+from ..features import Feature, FeatureContext
+from ..routes.table import RouteEntry
 
 
-def feature(site: Site) -> Feature:
+def feature(context: FeatureContext) -> Feature:
     """``/operators`` and ``/conformance``."""
-    engine = site.engine
-    described: documents.Operators = {
-        **documents.catalog(site.deployment.limits),
-        "service": site.deployment.terms,
+    engine = context.engine
+    described: service_types.Operators = {
+        **service_types.catalog(context.deployment.limits),
+        "service": context.deployment.terms,
         "execution": {"backend": engine.backend.name, "devices": [*engine.backend.devices]},
     }
-    report: asyncio.Future[documents.Conformance] | None = None
+    report: asyncio.Future[service_types.Conformance] | None = None
 
-    async def list_operators() -> documents.Operators:
+    async def list_operators() -> service_types.Operators:
         """Dialects, versions, modes, dtypes, effective limits, and how the service is deployed."""
         return described
 
-    async def show_conformance() -> documents.Conformance:
+    async def show_conformance() -> service_types.Conformance:
         """SHA-256 of the results for all bit patterns of every 8- and 16-bit type.
 
         The backend computes them once; they are compared with the published digests.
@@ -40,7 +40,7 @@ def feature(site: Site) -> Feature:
 
     return Feature(
         rows=[
-            Row("/operators", list_operators, "Operators and limits", link="operators"),
-            Row("/conformance", show_conformance, "Proof of exactness", link="conformance"),
+            RouteEntry("/operators", list_operators, "Operators and limits", link="operators"),
+            RouteEntry("/conformance", show_conformance, "Proof of exactness", link="conformance"),
         ]
     )

@@ -10,7 +10,7 @@ import pytest
 from support.cases.array_cases import patterns
 from support.cases.descriptors import DOCUMENTS, STRIDED, call_of, ieee754, payload_of
 from support.memory import traced
-from tensor_round.clients.tensors import allocate, payload, read_input, read_output, sink
+from tensor_round.clients.tensor_memory import allocate, payload, read_input, read_output, sink
 from tensor_round.contract.host_memory import strided_view
 
 

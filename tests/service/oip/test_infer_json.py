@@ -23,32 +23,32 @@ from tensor_round.contract.errors import (
 )
 from tensor_round_service.codec import jsontensor
 from tensor_round_service.codec.json_size import measure_json
-from tensor_round_service.oip import codec
-from tensor_round_service.oip.codec import write_error, write_response
+from tensor_round_service.oip import infer_json
+from tensor_round_service.oip.infer_json import write_error, write_response
 
 X = tensor("FP32", [2])
 BINARY = binary("FP32", [2], 8)
 REGION = tensor("FP32", [2], parameters={"shared_memory_region": "r", "shared_memory_byte_size": 8})
 
 
-def read(document: Any) -> codec.Request:
-    return codec.read_request(json.dumps(document).encode())
+def read(document: Any) -> infer_json.Request:
+    return infer_json.read_request(json.dumps(document).encode())
 
 
 def test_the_least_request() -> None:
     found = read(request(INLINE))
-    assert found == codec.Request(
+    assert found == infer_json.Request(
         id=None,
         parameters={},
-        inputs=(codec.Input("X", "FP32", (2,), {}, codec.Inline([b"0.5", b"1.5"])),),
+        inputs=(infer_json.Input("X", "FP32", (2,), {}, infer_json.Inline([b"0.5", b"1.5"])),),
         outputs=(),
         binary_output=False,
     )
     # What is freed in pieces later, and what the numbers cost.
     assert found.data == [[b"0.5", b"1.5"]]
-    of_no_header = codec.request_of({"inputs": [BINARY]}, [None])
+    of_no_header = infer_json.request_of({"inputs": [BINARY]}, [None])
     assert (of_no_header.data, of_no_header.header_length) == ([], 0)
-    assert codec.Request(None, {}, (), (), binary_output=True).header_length == 0
+    assert infer_json.Request(None, {}, (), (), binary_output=True).header_length == 0
 
 
 def test_a_full_request() -> None:
@@ -59,38 +59,41 @@ def test_a_full_request() -> None:
         parameters={"rounding": "ties_to_away", "priority": 3, "timeout": 10, "a": 1.5, "b": True},
         outputs=[{"name": "Y", "parameters": {"binary_data": True}}, {"name": "Z"}],
     )
-    assert read(document) == codec.Request(
+    assert read(document) == infer_json.Request(
         id="seven",
         parameters=document["parameters"],
-        inputs=(codec.Input("X", "FP32", (2,), own, codec.Binary(8)),),
+        inputs=(infer_json.Input("X", "FP32", (2,), own, infer_json.Binary(8)),),
         outputs=(
-            codec.Output("Y", {"binary_data": True}, binary=True, region=None),
-            codec.Output("Z", {}, binary=False, region=None),
+            infer_json.Output("Y", {"binary_data": True}, binary=True, region=None),
+            infer_json.Output("Z", {}, binary=False, region=None),
         ),
         binary_output=False,
     )
 
 
 FAR = {**X, "parameters": {**REGION["parameters"], "shared_memory_offset": 2**70}}
-SOURCES: dict[str, tuple[dict[str, Any], codec.Source]] = {
-    "data": (INLINE, codec.Inline([b"0.5", b"1.5"])),
-    "nested-data": ({**X, "data": [[0.5], [[1]]]}, codec.Inline([[b"0.5"], [[b"1"]]])),
-    "scalar-data": ({**X, "shape": [], "data": 7}, codec.Inline(b"7")),
-    "no-elements": ({**X, "shape": [0], "data": []}, codec.Inline([])),
-    "special-tokens": ({**X, "data": [math.nan, -math.inf]}, codec.Inline([b"NaN", b"-Infinity"])),
-    "binary": (BINARY, codec.Binary(8)),
-    "binary-beside-null": ({**BINARY, "data": None}, codec.Binary(8)),
-    "no-bytes": ({**X, "parameters": {"binary_data_size": 0}}, codec.Binary(0)),
-    "region": (REGION, codec.Region("r", 8, 0)),
-    "region-with-offset": (FAR, codec.Region("r", 8, 2**70)),
+SOURCES: dict[str, tuple[dict[str, Any], infer_json.Source]] = {
+    "data": (INLINE, infer_json.Inline([b"0.5", b"1.5"])),
+    "nested-data": ({**X, "data": [[0.5], [[1]]]}, infer_json.Inline([[b"0.5"], [[b"1"]]])),
+    "scalar-data": ({**X, "shape": [], "data": 7}, infer_json.Inline(b"7")),
+    "no-elements": ({**X, "shape": [0], "data": []}, infer_json.Inline([])),
+    "special-tokens": (
+        {**X, "data": [math.nan, -math.inf]},
+        infer_json.Inline([b"NaN", b"-Infinity"]),
+    ),
+    "binary": (BINARY, infer_json.Binary(8)),
+    "binary-beside-null": ({**BINARY, "data": None}, infer_json.Binary(8)),
+    "no-bytes": ({**X, "parameters": {"binary_data_size": 0}}, infer_json.Binary(0)),
+    "region": (REGION, infer_json.Region("r", 8, 0)),
+    "region-with-offset": (FAR, infer_json.Region("r", 8, 2**70)),
 }
 
 
 @pytest.mark.parametrize(("tensor", "source"), SOURCES.values(), ids=SOURCES)
-def test_each_source(tensor: dict[str, Any], source: codec.Source) -> None:
+def test_each_source(tensor: dict[str, Any], source: infer_json.Source) -> None:
     found = read(request(tensor))
     assert found.inputs[0].source == source
-    assert found.uses_shared_memory is isinstance(source, codec.Region)
+    assert found.uses_shared_memory is isinstance(source, infer_json.Region)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +114,7 @@ def test_an_outputs_own_wish_for_bytes_comes_first(everywhere: Any, own: Any, bi
 def test_an_output_may_go_to_a_region() -> None:
     parameters = {**FAR["parameters"], "binary_data": False}
     found = read(request(INLINE, outputs=[{"name": "Y", "parameters": parameters}]))
-    assert found.outputs[0].region == codec.Region("r", 8, 2**70)
+    assert found.outputs[0].region == infer_json.Region("r", 8, 2**70)
     assert found.uses_shared_memory
 
 
@@ -218,19 +221,19 @@ MALFORMED: dict[str, tuple[bytes, str]] = {
 
 def test_json_that_is_no_object_is_not_malformed() -> None:
     with pytest.raises(InvalidDescriptor, match="must be a JSON object"):
-        codec.read_request(b"[]")
+        infer_json.read_request(b"[]")
 
 
 @pytest.mark.parametrize(("head", "says"), MALFORMED.values(), ids=MALFORMED)
 def test_malformed_heads(head: bytes, says: str) -> None:
     with pytest.raises(MalformedJSON) as caught:
-        codec.read_request(head)
+        infer_json.read_request(head)
     assert says in caught.value.detail
 
 
 @pytest.mark.parametrize("value", ["0", "1", "007", "9" * 19])
 def test_header_lengths(value: str) -> None:
-    assert codec.read_header_length(value) == int(value)
+    assert infer_json.read_header_length(value) == int(value)
 
 
 @pytest.mark.parametrize(
@@ -238,12 +241,12 @@ def test_header_lengths(value: str) -> None:
 )
 def test_wrong_header_lengths_are_refused(value: str) -> None:
     with pytest.raises(InvalidDescriptor, match="Inference-Header-Content-Length"):
-        codec.read_header_length(value)
+        infer_json.read_header_length(value)
 
 
 def test_errors_repeat_nothing_at_length() -> None:
     secret = b'{"inputs":"' + b"SECRET" * 1000 + b'"}'
-    for act in (codec.read_request, lambda head: codec.read_header_length(str(head))):
+    for act in (infer_json.read_request, lambda head: infer_json.read_header_length(str(head))):
         with pytest.raises(RequestRefused) as caught:
             act(secret)
         assert len(caught.value.detail) < 200
@@ -293,17 +296,17 @@ def padded(document: dict[str, Any], length: int) -> bytes:
 
 
 def test_a_head_without_numbers_has_64_kib() -> None:
-    codec.read_request(padded(request(BINARY), 64 << 10))
+    infer_json.read_request(padded(request(BINARY), 64 << 10))
     with pytest.raises(TensorTooLarge, match="65536"):
-        codec.read_request(padded(request(BINARY), (64 << 10) + 1))
-    codec.read_request(padded(request(INLINE), (64 << 10) + 1))
+        infer_json.read_request(padded(request(BINARY), (64 << 10) + 1))
+    infer_json.read_request(padded(request(INLINE), (64 << 10) + 1))
 
 
 def test_a_head_with_numbers_has_16_mib_more() -> None:
     limit = (16 << 20) + (64 << 10)
-    codec.read_request(padded(request(INLINE), limit))
+    infer_json.read_request(padded(request(INLINE), limit))
     with pytest.raises(TensorTooLarge) as caught:
-        codec.read_request(padded(request(INLINE), limit + 1))
+        infer_json.read_request(padded(request(INLINE), limit + 1))
     assert caught.value.limit_bytes == limit
 
 
@@ -315,9 +318,9 @@ def test_numbers_may_nest_as_deep_as_the_highest_rank_and_their_request() -> Non
             .replace(json.dumps(INLINE["data"]).encode(), b"[" * depth + b"1" + b"]" * depth)
         )
 
-    codec.read_request(nested(65))
+    infer_json.read_request(nested(65))
     with pytest.raises(MalformedJSON, match="nests deeper than 68"):
-        codec.read_request(nested(66))
+        infer_json.read_request(nested(66))
 
 
 #: Documents around many items of one kind.
@@ -338,7 +341,7 @@ def test_oversized_document_is_refused_before_it_is_parsed(
     head = around % "".join(f"{item(index)}," for index in range(count)).encode()
     with traced() as most:
         with pytest.raises(MalformedJSON, match="more than"):
-            codec.read_request(head)
+            infer_json.read_request(head)
         assert most() < 5 << 20
 
 
@@ -346,17 +349,17 @@ def test_values_beside_the_data_are_bounded() -> None:
     known = {**INLINE, "data": [0.5] * 100_000}
     few, many = ({"inputs": [known], "outputs": [0] * count} for count in (30_000, 40_000))
     with pytest.raises(InvalidDescriptor):
-        codec.read_request(json.dumps(few).encode())
+        infer_json.read_request(json.dumps(few).encode())
     with pytest.raises(MalformedJSON, match="beside the data"):
-        codec.read_request(json.dumps(many).encode())
+        infer_json.read_request(json.dumps(many).encode())
 
 
 def test_a_request_and_its_numbers_take_no_more_than_the_census_says() -> None:
     for data in ([0] * 100_000, [[-1.5]] * 50_000, ["Infinity"] * 50_000):
         head = json.dumps({"inputs": [{**X, "shape": [len(data)], "data": data}]}).encode()
         with traced() as most:
-            (tensor,) = codec.read_request(head).inputs
-            assert isinstance(tensor.source, codec.Inline)
+            (tensor,) = infer_json.read_request(head).inputs
+            assert isinstance(tensor.source, infer_json.Inline)
             dtype = BY_NAME["float32"]
             jsontensor.read(tensor.source.data, dtype, tensor.shape, any_nesting=True)
             assert most() <= measure_json(head).nbytes

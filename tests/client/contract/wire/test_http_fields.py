@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tensor_round.contract.dtypes import BY_NAME, DTYPES, DType
 from tensor_round.contract.errors import DigestMismatch
 from tensor_round.contract.layout import Layout, span
-from tensor_round.contract.wire import native
+from tensor_round.contract.wire import http_fields
 
 SHA = hashlib.sha256(b"x").digest()
 FIELD = f"sha-256=:{base64.b64encode(SHA).decode()}:"
@@ -31,7 +31,7 @@ FIELD = f"sha-256=:{base64.b64encode(SHA).decode()}:"
     ],
 )
 def test_media_type(value: str, expected: str) -> None:
-    assert native.media_type(value) == expected
+    assert http_fields.media_type(value) == expected
 
 
 SANE = ["a", "0" * 128, "a.b_c~d:e@f/g+h=i-J", "4f0c-11"]
@@ -40,7 +40,7 @@ ODD = ["", "0" * 129, "a b", "a\n", "a\r\nX: y", "é", "a,b", '"', "<x>", "%0a",
 
 @pytest.mark.parametrize("value", SANE + ODD)
 def test_sane_request_ids(value: str) -> None:
-    assert bool(native.SANE_REQUEST_ID.fullmatch(value.encode())) == (value in SANE)
+    assert bool(http_fields.SANE_REQUEST_ID.fullmatch(value.encode())) == (value in SANE)
 
 
 LONG = b"z" * 64
@@ -64,7 +64,7 @@ DIGESTS: list[tuple[str, list[str], dict[str, bytes]]] = [
     ("values", "digests"), [case[1:] for case in DIGESTS], ids=[case[0] for case in DIGESTS]
 )
 def test_content_digest(values: list[str], digests: dict[str, bytes]) -> None:
-    assert native.parse_content_digest(values) == digests
+    assert http_fields.parse_content_digest(values) == digests
 
 
 @pytest.mark.parametrize(
@@ -85,15 +85,15 @@ def test_content_digest(values: list[str], digests: dict[str, bytes]) -> None:
 )
 def test_a_malformed_digest_is_a_mismatch(value: str) -> None:
     with pytest.raises(DigestMismatch) as caught:
-        native.parse_content_digest([value])
+        http_fields.parse_content_digest([value])
     assert "AAAA" not in caught.value.detail
 
 
 @given(st.binary(min_size=32, max_size=32))
 def test_a_digest_comes_back(sha256: bytes) -> None:
     for name, digest in (("sha-256", sha256), ("sha-512", sha256 * 2)):
-        field = native.content_digest(name, digest)
-        assert native.parse_content_digest([field]) == {name: digest}
+        field = http_fields.content_digest(name, digest)
+        assert http_fields.parse_content_digest([field]) == {name: digest}
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_digest_comes_back(sha256: bytes) -> None:
     ],
 )
 def test_wanted_digest(values: list[str], wanted: str | None) -> None:
-    assert native.wanted_digest(values) == wanted
+    assert http_fields.wanted_digest(values) == wanted
 
 
 # Output-Descriptor
@@ -129,8 +129,8 @@ def test_any_layout_comes_back(dtype: DType, sizes: list[tuple[int, int]], more:
     shape, strides = [size for size, _ in sizes], [stride for _, stride in sizes]
     least = span(shape, strides) * dtype.itemsize
     layout = Layout.of(dtype, shape, strides, least + more)
-    value = native.output_descriptor(layout)
-    assert native.describes(value.decode(), layout)
+    value = http_fields.output_descriptor(layout)
+    assert http_fields.describes(value.decode(), layout)
     assert value.isascii()
     assert b"\n" not in value
     assert json.loads(value) == layout.describe()
@@ -163,13 +163,13 @@ VIOLATIONS: list[tuple[str, bytes]] = [
 @pytest.mark.parametrize("value", [v[1] for v in VIOLATIONS], ids=[v[0] for v in VIOLATIONS])
 def test_another_output_descriptor_does_not_describe_the_layout(value: bytes) -> None:
     layout = Layout.of(BY_NAME["float32"], [2], [1], 8)
-    assert native.describes(json.dumps(GOOD), layout)
-    assert not native.describes(value.decode(), layout)
+    assert http_fields.describes(json.dumps(GOOD), layout)
+    assert not http_fields.describes(value.decode(), layout)
 
 
 def test_the_limits_are_the_published_ones() -> None:
     """16 KiB of descriptor, 16 MiB of JSON with 4,096 members, nested as deep as any rank needs."""
-    assert native.MAX_DESCRIPTOR_LENGTH == 16_384
-    assert native.MAX_JSON_LENGTH == 16_777_216
-    assert native.MAX_JSON_MEMBERS == 4_096
-    assert native.MAX_JSON_DEPTH == 66
+    assert http_fields.MAX_DESCRIPTOR_LENGTH == 16_384
+    assert http_fields.MAX_JSON_LENGTH == 16_777_216
+    assert http_fields.MAX_JSON_MEMBERS == 4_096
+    assert http_fields.MAX_JSON_DEPTH == 66
