@@ -168,10 +168,20 @@ class ConnectionLifecycle(asyncio.BufferedProtocol):
             self.transport.write_eof()
 
     def _drop(self, nbytes: int) -> None:
-        """Discard bytes of a refused request; close above the limit."""
+        """Discard bytes of a refused request; close above the limit.
+
+        The rest waits for the next turn, as a transport reads up to 32 times in one.
+        """
         self._to_drop -= nbytes
         if self._to_drop < 0:
             self._close()
+        else:
+            self._pause_reading()
+            self._server.loop.call_soon(self._drop_more)
+
+    def _drop_more(self) -> None:
+        if self.state is State.DROPPING:
+            self._resume_reading()
 
     def _close(self) -> None:
         """Close; the peer must read the rest of the write buffer at the minimum rate."""

@@ -18,8 +18,9 @@ from .head import MAX_HEAD_BYTES, RequestHead
 #: From this size on, bytes are received directly into the target. Smaller remainders are received
 #: into the shared buffer, together with the bytes after them, and copied.
 DIRECT_BYTES = 16 << 10
-#: Chunks that are decoded in one turn of the event loop: if they have one byte each, in 3 ms.
-TURN_CHUNKS = 512
+#: Chunks that are decoded in one turn of the event loop: if they have one byte each, in 3 ms. The
+#: first ones of a body are decoded as they come, for each connection that has some.
+TURN_CHUNKS, FIRST_CHUNKS = 512, 32
 
 _EMPTY = memoryview(b"")
 _DISCARDED = memoryview(bytearray(64 << 10))
@@ -42,7 +43,7 @@ class BodyReceiver:
     #: Whether :meth:`catch_up` must be called in a later turn of the event loop, before further
     #: bytes are received: more chunks have come than one turn decodes.
     is_behind = False
-    _turn_left = TURN_CHUNKS
+    _turn_left = FIRST_CHUNKS
 
     def __init__(self, head: RequestHead, unread: memoryview) -> None:
         self.head = head

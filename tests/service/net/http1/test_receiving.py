@@ -355,6 +355,9 @@ async def test_a_refused_sender_has_time_to_read_why(peer: Peer, sends_on: bool)
     assert peer.connection.transport.is_reading()
     give(peer.connection, bytes(LIMITS.linger_bytes))
     assert peer.connection.state is State.DROPPING
+    # Others have their turn before more is read.
+    assert not peer.connection.transport.is_reading()
+    await until(peer.connection.transport.is_reading)
     if sends_on:
         give(peer.connection, b"1")
         assert peer.connection.state is State.CLOSING
