@@ -59,6 +59,12 @@ def test_importing_loads_nothing_that_a_caller_may_not_need() -> None:
     assert len(own) <= MOST_MODULES, sorted(own)
 
 
+def test_a_proof_of_overlap_loads_nothing() -> None:
+    """A service proves on its event loop, and an import would take 10 ms of it."""
+    proof = "from tensor_round.contract.layout import are_distinct"
+    assert loaded_after(f"{proof}; are_distinct([3, 3], [2, 3])") == loaded_after(proof)
+
+
 def test_a_client_loads_neither_the_service_nor_the_command_line() -> None:
     found = loaded_after("import tensor_round as tr; tr.Client('http://x').close()")
     assert not found & (HEAVY | LATE - {"importlib.metadata"})

@@ -231,7 +231,9 @@ def _collisions_are_excluded(dimensions: list[tuple[int, int]]) -> bool:
         ends = np.cumsum(counts)
         nth = np.arange(ends[-1]) - np.repeat(ends - counts, counts)
         differences = np.repeat(lowest, counts) + nth * step
-        distances = np.unique(np.repeat(distances, counts) + differences * stride)
+        distances = np.sort(np.repeat(distances, counts) + differences * stride)
+        # Not np.unique, whose first call imports numpy.ma: 10 ms of the event loop.
+        distances = distances[np.diff(distances, prepend=distances[:1] - 1) != 0]
         if not distances.all():  # 0: what follows may be zero, too
             return False
     return True
