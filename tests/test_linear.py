@@ -255,7 +255,7 @@ def decoded(data: bytes) -> None:
 
 def blocks(data: bytes) -> None:
     reader = BlockReader(limits.SessionLimits())
-    reader.head(reader.fields(data))
+    reader.head(data)
 
 
 def session(data: bytes) -> None:

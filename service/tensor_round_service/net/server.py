@@ -13,8 +13,10 @@ from .request import Request
 from .response import Response, field_lines
 from .turns import Turns
 
-#: Bytes of a server's receive buffer.
+#: Bytes of one read. A tensor of 64 KiB fits in with its heads, and is then served without a wait.
 RECEIVE_BYTES = 96 << 10
+#: The same of frames of HTTP/2 with a tensor: most clients cut it into 16 KiB.
+RECEIVE_FRAMES_BYTES = 264 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +105,9 @@ class ServerContext:
     #: Kept, because get_running_loop() makes a system call.
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop, init=False)
     #: The receive buffer. All connections share it: each uses its content before the next read of
-    #: the event loop. A tensor of 64 KiB fits in with its heads, and is then served without a wait.
+    #: the event loop.
     received: memoryview = field(
-        default_factory=lambda: memoryview(bytearray(RECEIVE_BYTES)), init=False
+        default_factory=lambda: memoryview(bytearray(RECEIVE_FRAMES_BYTES)), init=False
     )
     #: The connections that wait for their next turn.
     turns: Turns = field(default_factory=Turns, init=False)

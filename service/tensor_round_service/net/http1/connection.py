@@ -26,7 +26,14 @@ from ..head import MalformedRequest, expects_continue
 from ..lifecycle import ConnectionLifecycle, State
 from ..limits import ConnectionLimits
 from ..response import Response, head_bytes
-from ..server import AccessRecord, OtherProtocol, RequestHandler, ServerContext, ServerState
+from ..server import (
+    RECEIVE_BYTES,
+    AccessRecord,
+    OtherProtocol,
+    RequestHandler,
+    ServerContext,
+    ServerState,
+)
 from ..turns import PASSING_REQUESTS, TURN_REQUESTS, TURN_SECONDS
 from .head import path_of, split_head
 from .receiving import CONTINUE, ReceivedRequest, client_of
@@ -47,7 +54,7 @@ class Connection(ConnectionLifecycle):
 
     def __init__(self, server: ServerContext) -> None:
         super().__init__(server)
-        self._buffer = server.received
+        self._buffer = server.received[:RECEIVE_BYTES]
         #: Received bytes of the next head.
         self._unparsed = b""
         self._request: ReceivedRequest | None = None

@@ -77,10 +77,11 @@ class BlockReader:
         self._head = None
         return fields
 
-    def head(self, fields: list[Field]) -> RequestHead:
-        """The head of a request with the last fields; raises :class:`MalformedHead`."""
-        if self._head is not None:
+    def head(self, block: bytes) -> RequestHead:
+        """The head of the request that a block begins; raises :class:`MalformedHead`, too."""
+        if self._head is not None and block == self._block:
             return self._head
+        fields = self.fields(block)
         if self._decoder.is_cut:
             # Not kept: an exception that is raised again keeps what it was raised from.
             nbytes, count = self._limits.max_list_bytes, self._limits.max_fields

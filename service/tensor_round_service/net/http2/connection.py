@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine, Sequence
-from functools import partial
 from typing import Any
 
 from ..bodies import ClientDisconnected
@@ -30,7 +29,7 @@ from .session import Session
 logger = logging.getLogger(__name__)
 
 #: Bytes of one read. A stream's head and first window fit in; what one read may have the event
-#: loop do is bounded by it.
+#: loop do, or a connection keep for its next turn, is bounded by it, or by what targets miss.
 _READ_BYTES = 72 << 10
 #: Bytes of DATA in one write: 1 MiB of a tensor, and what its message has before it. While they are
 #: in the write buffer no other stream has its turn.
@@ -57,13 +56,11 @@ class Connection(ConnectionLifecycle):
         self._buffer = server.received[:_READ_BYTES]
         self._handler = handler
         self.limits = server.limits
-        self.session: Session[ServedStream] = Session(
-            partial(ServedStream, self), limits, server.loop.time
-        )
+        self.session: Session[ServedStream] = Session(ServedStream, limits, server.loop.time)
         #: Whether the last buffer was a target.
         self._is_direct = False
         #: Whether events are being handled: what they lead to is sent in one write.
-        self._is_busy = False
+        self.is_busy = False
         #: The event loop's time at the last read, which is the same in all reads of a turn.
         self._turn = 0.0
         #: Streams whose last bytes are in the write buffer.
@@ -90,7 +87,10 @@ class Connection(ConnectionLifecycle):
         """Return the memory that a handler asked to fill, or the receive buffer."""
         target = self.session.target if self.state is State.WORKING else None
         self._is_direct = target is not None
-        return self._buffer if target is None else target
+        if target is not None:
+            return target
+        expected = self.session.credit.expected
+        return self._buffer if expected <= _READ_BYTES else self._server.received[:expected]
 
     def buffer_updated(self, nbytes: int) -> None:
         """Use received bytes."""
@@ -100,7 +100,7 @@ class Connection(ConnectionLifecycle):
         elif self.state is State.DROPPING:
             self._drop(nbytes)
         else:
-            self.use(self._buffer[:nbytes])
+            self.use(self._server.received[:nbytes])
 
     def use(self, received: memoryview, *, has_turn: bool = False) -> None:
         """Use bytes that were received into another memory, and those that waited before.
@@ -122,11 +122,11 @@ class Connection(ConnectionLifecycle):
             session.frames_left = 0
         session.receive(received, most)
         self.flush()
-        if self.session.is_waiting:
+        if session.is_waiting:
             self._pause_reading()
             if not is_in_row:
                 turns.line_up(self._take_turn)
-        elif self.state <= State.WORKING:
+        elif self._is_paused and self.state <= State.WORKING:
             self._resume_reading()
 
     def _take_turn(self) -> None:
@@ -134,9 +134,9 @@ class Connection(ConnectionLifecycle):
 
     def flush(self) -> None:
         """Handle what has happened, and send what waits and may be sent."""
-        if self._is_busy:
+        if self.is_busy:
             return
-        self._is_busy = True
+        self.is_busy = True
         session = self.session
         while session.events:
             events, session.events = session.events, []
@@ -147,6 +147,7 @@ class Connection(ConnectionLifecycle):
                 elif event is Event.RESET:
                     stream.lost()
                 else:
+                    stream.connection = self
                     opened.append(stream)
             # All frames of a read first: a small request is whole then, and never waits.
             for stream in opened:
@@ -154,9 +155,10 @@ class Connection(ConnectionLifecycle):
                 if rest is not None:
                     self._server.state.tasks.add(rest)
                     rest.add_done_callback(self._server.state.tasks.discard)
-        self._is_busy = False
+        self.is_busy = False
         if self.state <= State.WORKING:
-            self._send()
+            if session.outbox.control or session.outbox.row:
+                self._send()
             self._settle()
 
     async def _serve(self, stream: ServedStream) -> None:
@@ -170,7 +172,8 @@ class Connection(ConnectionLifecycle):
             logger.error("a stream failed", exc_info=error)
         finally:
             self.session.release(stream)
-            self.flush()
+            if not self.is_busy:
+                self.flush()
 
     def _settle(self) -> None:
         """Have state and deadline fit what is left to do."""
@@ -209,7 +212,7 @@ class Connection(ConnectionLifecycle):
     def _send(self) -> None:
         """Send what waits, by turns, until the write buffer is not empty."""
         outbox, writer = self.session.outbox, self._writer
-        while outbox.is_ready and not writer.is_paused:
+        while (outbox.control or outbox.row) and not writer.is_paused:
             parts, emptied = outbox.take(self._limit)
             if not parts:
                 return
@@ -224,7 +227,7 @@ class Connection(ConnectionLifecycle):
                 self.transport.write(b"".join(parts))
             else:
                 writer.write(parts)
-            if not writer.is_paused:
+            if self._in_flight and not writer.is_paused:
                 self._land()
 
     def _land(self) -> None:

@@ -231,11 +231,10 @@ def _length(length: int) -> bytes:
 
 def encoded(*fields: Field) -> bytes:
     """A header block of literal fields: without a table the same bytes always say the same."""
-    return b"".join(
-        [
-            b"\x00%c%b%c%b" % (len(n), n, len(v), v)
-            if len(n) < 0x7F > len(v)
-            else b"\x00%b%b%b%b" % (_length(len(n)), n, _length(len(v)), v)
-            for n, v in fields
-        ]
-    )
+    block = b""
+    for name, value in fields:
+        if len(name) < 0x7F > len(value):
+            block += b"\x00%c%b%c%b" % (len(name), name, len(value), value)
+        else:
+            block += b"\x00%b%b%b%b" % (_length(len(name)), name, _length(len(value)), value)
+    return block

@@ -24,7 +24,8 @@ END_HEADERS = 0x4
 PADDED = 0x8
 PRIORITIZED = 0x20
 
-_HEAD = struct.Struct(">HBBBI")
+#: The head of a frame: its length in two parts, its kind, flags and stream.
+HEAD = struct.Struct(">HBBBI")
 _NUMBER = struct.Struct(">I")
 #: One of the values in SETTINGS: its name, and its value.
 SETTING = struct.Struct(">HI")
@@ -89,18 +90,13 @@ class Setting(IntEnum):
 
 def frame_head(kind: int, flags: int, stream: int, length: int) -> bytes:
     """The head of a frame whose payload has ``length`` bytes."""
-    return _HEAD.pack(length >> 8, length & 0xFF, kind, flags, stream)
-
-
-def read_head(data: bytes | memoryview, at: int) -> tuple[int, int, int, int]:
-    """The length, kind, flags and stream of the frame whose head begins at ``at``."""
-    high, low, kind, flags, stream = _HEAD.unpack_from(data, at)
-    return high << 8 | low, kind, flags, stream & MAX_NUMBER
+    return HEAD.pack(length >> 8, length & 0xFF, kind, flags, stream)
 
 
 def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
     """A whole frame."""
-    return frame_head(kind, flags, stream, len(payload)) + payload
+    length = len(payload)
+    return HEAD.pack(length >> 8, length & 0xFF, kind, flags, stream) + payload
 
 
 def headers(stream: int, block: bytes, *, ends: bool) -> bytes:

@@ -122,7 +122,7 @@ class Allowance:
 class Event(Enum):
     """What has happened to a stream."""
 
-    OPENED = "its head has come"
+    OPENED = "its head has come, and maybe more"
     ARRIVED = "bytes have come, or the end"
     RESET = "the peer or the session has reset it"
 

@@ -31,19 +31,15 @@ class Outbox(Generic[S]):
         self.max_frame = MIN_FRAME_BYTES
         #: Bytes of DATA that have been given out.
         self.sent = 0
-        self._row: deque[S] = deque()
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether there is anything to send now."""
-        return bool(self.control) or (self.window > 0 and bool(self._row))
+        #: The streams that send, by turns.
+        self.row: deque[S] = deque()
 
     def queue(self, stream: S, parts: Sequence[bytes | memoryview], trailers: bytes | None) -> None:
         """Have a stream send its parts and then its trailers, if any; empty ones just end it."""
         nbytes = sum(map(len, parts))
         limit = min(stream.send_window, self.window, COPIED_BYTES - len(self.control))
-        if not stream.queued and (not nbytes or (nbytes <= limit and not self._row)):
-            self._copy(stream, b"".join(parts), ends=trailers == b"")
+        if not stream.queued and (not nbytes or (nbytes <= limit and not self.row)):
+            self._copy(stream, parts, nbytes, ends=trailers == b"")
             if trailers:
                 self.control += frames.headers(stream.number, trailers, ends=True)
             return
@@ -52,21 +48,33 @@ class Outbox(Generic[S]):
         stream.trailers = trailers
         self.give_turn(stream)
 
-    def _copy(self, stream: S, content: bytes, *, ends: bool) -> None:
+    def _copy(
+        self, stream: S, parts: Sequence[bytes | memoryview], nbytes: int, *, ends: bool
+    ) -> None:
         """Put DATA with all that a stream sends now behind the frames of control."""
-        nbytes = len(content)
-        self._count(stream, nbytes)
+        control, most, number = self.control, self.max_frame, stream.number
+        stream.send_window -= nbytes
+        self.window -= nbytes
+        self.sent += nbytes
         stream.sent += nbytes
-        for begin in range(0, max(nbytes, ends), self.max_frame):
-            piece = content[begin : begin + self.max_frame]
-            flags = END_STREAM if ends and begin + len(piece) == nbytes else 0
-            self.control += frames.frame(Kind.DATA, flags, stream.number, piece)
+        if nbytes > most:
+            content = memoryview(b"".join(parts))
+            for begin in range(0, nbytes - most, most):
+                control += frames.frame_head(Kind.DATA, 0, number, most)
+                control += content[begin : begin + most]
+            nbytes = nbytes % most or most
+            parts = [content[-nbytes:]]
+        if nbytes or ends:
+            high, low = nbytes >> 8, nbytes & 0xFF
+            control += frames.HEAD.pack(high, low, Kind.DATA, END_STREAM if ends else 0, number)
+        for part in parts:
+            control += part
 
     def give_turn(self, stream: S) -> None:
         """Put a stream into the row, if it has anything to send and its window is open."""
         if stream.queued and stream.send_window > 0 and not stream.has_turn:
             stream.has_turn = True
-            self._row.append(stream)
+            self.row.append(stream)
 
     def take(self, limit: int) -> tuple[list[Part], list[S]]:
         """Frames with up to ``limit`` bytes of DATA, and the streams that have no more in here."""
@@ -75,10 +83,10 @@ class Outbox(Generic[S]):
             taken.append(self.control)
             self.control = bytearray()
         emptied: list[S] = []
-        while limit > 0 and self.window > 0 and self._row:
-            stream = self._row.popleft()
+        while limit > 0 and self.window > 0 and self.row:
+            stream = self.row.popleft()
             stream.has_turn = False
-            share = min(limit, TURN_BYTES) if self._row else limit
+            share = min(limit, TURN_BYTES) if self.row else limit
             count = min(stream.queued, stream.send_window, self.window, share)
             if count <= 0:  # its window opens again, or it was reset
                 continue
@@ -94,18 +102,28 @@ class Outbox(Generic[S]):
 
     def _frames(self, stream: S, nbytes: int) -> list[Part]:
         """DATA with the next bytes of a stream."""
-        self._count(stream, nbytes)
-        made: list[Part] = []
-        while nbytes:
-            size = min(nbytes, self.max_frame)
-            flags = END_STREAM if stream.trailers == b"" and size == stream.queued else 0
-            made.append(frames.frame_head(Kind.DATA, flags, stream.number, size))
-            made += stream.pop(size)
-            nbytes -= size
-        return made
-
-    def _count(self, stream: S, nbytes: int) -> None:
-        """Take bytes of DATA off the windows."""
         stream.send_window -= nbytes
+        stream.queued -= nbytes
+        stream.sent += nbytes
         self.window -= nbytes
         self.sent += nbytes
+        size, parts = self.max_frame, stream.parts
+        head = frames.frame_head(Kind.DATA, 0, stream.number, size)
+        made: list[Part] = []
+        while nbytes:
+            if nbytes <= size:
+                size = nbytes
+                flags = END_STREAM if stream.trailers == b"" and not stream.queued else 0
+                head = frames.frame_head(Kind.DATA, flags, stream.number, size)
+            made.append(head)
+            nbytes -= size
+            left = size
+            while left:
+                part = parts[0]
+                if len(part) > left:
+                    parts[0], part = part[left:], part[:left]
+                else:
+                    del parts[0]
+                made.append(part)
+                left -= len(part)
+        return made

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from functools import cache, lru_cache
 from time import perf_counter
-from typing import Protocol
+from typing import Any, Protocol
 
 from tensor_round.contract.errors import Draining
 
@@ -38,7 +38,7 @@ class StreamProtocol(Protocol):
     def takes(self, head: Head) -> bool:
         """Whether a request with this head is one of the protocol."""
 
-    async def serve(self, stream: ServedStream) -> None:
+    def serve(self, stream: ServedStream) -> Coroutine[Any, Any, None]:
         """Respond to a stream."""
 
 
@@ -52,13 +52,12 @@ class StreamServer:
         self._common: list[Header] = []
         self._common_block = b""
 
-    async def serve(self, stream: ServedStream) -> None:
+    def serve(self, stream: ServedStream) -> Coroutine[Any, Any, None]:
         """Respond to a stream, by its protocol if it has one."""
         for protocol in self._protocols:
             if protocol.takes(stream.head):
-                await protocol.serve(stream)
-                return
-        await self._respond(stream)
+                return protocol.serve(stream)
+        return self._respond(stream)
 
     async def _respond(self, stream: ServedStream) -> None:
         """Run the application on one request, and send its response or a refusal."""
@@ -87,7 +86,7 @@ class StreamServer:
             if response is not None and response.owner is not None:
                 # A thread may still use the memory of a request that was cancelled, and the kernel
                 # that of an incomplete response.
-                reusable = not (is_cancelled or stream.holds_memory)
+                reusable = not is_cancelled and (is_sent or not stream.holds_memory)
                 response.owner.end(reusable=reusable, is_sent=is_sent and not refusal)
             answered = response if is_sent else None
             if refusal is None and (answered is None or answered.is_uncounted):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tensor_round.contract.errors import ReceiveTimeout
@@ -14,8 +14,7 @@ from ..limits import MinimumRate
 from . import frames
 from .fields import encoded
 from .frames import Code
-from .head import RequestHead
-from .stream import Credit, Stream
+from .stream import Stream
 
 if TYPE_CHECKING:
     from .connection import Connection
@@ -36,41 +35,33 @@ class ServedStream(Stream):
     of HTTP/1.1.
     """
 
-    def __init__(
-        self, connection: Connection, number: int, head: RequestHead, credit: Credit, window: int
-    ) -> None:
-        super().__init__(number, head, credit, window)
-        self._connection = connection
-        self._waiter: asyncio.Future[None] | None = None
-        #: Unread bytes that end a wait without a target.
-        self._least = 0
-        self._progress: Progress | None = None
-        self._sending: asyncio.Future[None] | None = None
-        #: Whether the peer has reset the stream, or gone.
-        self.is_lost = False
-        #: Whether the time has passed for which the peer waits.
-        self.is_expired = False
-        #: Whether parts wait to be sent, or the transport may still read from them.
-        self.is_sending = False
-        #: The rates, and the bytes moved at their last check; for a message, from ``_base`` on.
-        self._receive_rate: MinimumRate | None = None
-        self._send_rate: MinimumRate | None = None
-        self._base = self._checked = self._checked_sent = 0
+    #: The peer's connection, which sets this before its handler starts.
+    connection: Connection
+    _waiter: asyncio.Future[None] | None = None
+    #: Unread bytes that end a wait without a target.
+    _least = 0
+    _progress: Progress | None = None
+    _sending: asyncio.Future[None] | None = None
+    #: Whether the peer has reset the stream, or gone.
+    is_lost = False
+    #: Whether the time has passed for which the peer waits.
+    is_expired = False
+    #: Whether parts wait to be sent, or the transport may still read from them.
+    is_sending = False
+    #: The rates, and the bytes moved at their last check; for a message, from ``_base`` on.
+    _receive_rate: MinimumRate | None = None
+    _send_rate: MinimumRate | None = None
+    _base = _checked = _checked_sent = 0
 
     @property
     def scheme(self) -> str:
         """``https`` if the connection has TLS, else ``http``."""
-        return "https" if self._connection.is_encrypted else "http"
+        return "https" if self.connection.is_encrypted else "http"
 
     @property
     def client(self) -> tuple[str, int] | None:
         """The peer's address; None on a Unix socket."""
-        return self._connection.client
-
-    @property
-    def connection(self) -> Hashable:
-        """Identifies the peer's connection."""
-        return self._connection
+        return self.connection.client
 
     def is_gone(self) -> bool:
         """Whether the peer has reset the stream, closed the connection, or waits no longer."""
@@ -79,7 +70,7 @@ class ServedStream(Stream):
     @property
     def holds_memory(self) -> bool:
         """Whether the transport may still read from the parts that were to be sent."""
-        return self.is_lost and self._connection.holds_memory
+        return self.is_lost and self.connection.holds_memory
 
     async def peek(self, least: int, most: int, grace: float | None = None) -> bytes:
         """Wait until ``least`` bytes are unread, or no more come; return up to ``most`` of them.
@@ -104,10 +95,10 @@ class ServedStream(Stream):
             raise ClientDisconnected
         if not self.fill(target):
             if not self.received and expects_continue(self.head):
-                outbox = self._connection.session.outbox
+                outbox = self.connection.session.outbox
                 outbox.control += frames.headers(self.number, _CONTINUE, ends=False)
             # Decryption leaves the event loop no time for further work between reads.
-            self._progress = None if self._connection.is_encrypted else progress
+            self._progress = None if self.connection.is_encrypted else progress
             try:
                 await self._wait(None)
             finally:
@@ -134,15 +125,15 @@ class ServedStream(Stream):
         """Wait until the target is full, or the least is there, or no more comes."""
         if self.is_gone():
             raise ClientDisconnected
-        limits = self._connection.limits
+        limits = self.connection.limits
         if self._receive_rate is None:
             seconds = limits.receive_timeout if grace is None else grace
             self._receive_rate = MinimumRate(limits.min_receive_rate, seconds)
             if self.received - self._base >= limits.grace_bytes:
                 self._receive_rate.limit(limits.rate_interval)
         self._checked = self.received
-        self._connection.session.open_window(self)
-        self._connection.flush()
+        self.connection.session.open_window(self)
+        self.connection.flush()
         self._waiter = asyncio.get_running_loop().create_future()
         try:
             await self._waiter
@@ -184,7 +175,7 @@ class ServedStream(Stream):
         in one block with the head. Returns whether all was sent: the transport has no more use for
         the parts then. If not, the peer has reset the stream or gone; see :attr:`holds_memory`.
         """
-        session = self._connection.session
+        session = self.connection.session
         if self.is_lost:
             return False
         if head is not None:
@@ -193,9 +184,10 @@ class ServedStream(Stream):
             trailers = None if ends else trailers
         session.send(self, parts, trailers)
         self.is_sending = self.queued > 0
-        self._connection.flush()
+        if not self.connection.is_busy:
+            self.connection.flush()
         if self.is_sending:
-            limits = self._connection.limits
+            limits = self.connection.limits
             self._send_rate = MinimumRate(limits.min_send_rate, limits.receive_timeout)
             self._checked_sent = self.sent
             self._sending = asyncio.get_running_loop().create_future()
@@ -209,8 +201,8 @@ class ServedStream(Stream):
 
     def reset(self, code: Code) -> None:
         """End the stream at once."""
-        self._connection.session.reset(self, code)
-        self._connection.flush()
+        self.connection.session.reset(self, code)
+        self.connection.flush()
 
     def sent_all(self) -> None:
         """Note that the transport has no more use for what was sent."""
@@ -235,7 +227,7 @@ class ServedStream(Stream):
 
     def check_receiving(self, seconds: float) -> None:
         """Have the handler's wait fail if the peer has sent too little in the last ``seconds``."""
-        waiter, rate, limits = self._waiter, self._receive_rate, self._connection.limits
+        waiter, rate, limits = self._waiter, self._receive_rate, self.connection.limits
         if waiter is None or waiter.done() or rate is None:
             return
         before, self._checked = self._checked, self.received

@@ -1,46 +1,34 @@
-"""One connection as pure state: bytes in, events out, and what is to be sent."""
+"""One connection as pure state: bytes in, events out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Generic
+from collections.abc import Callable
 
 from . import frames
 from .blocks import Block, BlockReader, first_part
-from .fields import TABLE_BYTES
+from .fields import TABLE_BYTES, Field
 from .frames import Code, Kind, Setting
 from .head import MalformedHead, RequestHead, check_trailers
 from .limits import Allowance, ConnectionFault, Event, SessionLimits, StreamFault
-from .outbox import Outbox
 from .stream import Credit, S
+from .streams import LOW_WINDOW, MOST_UNREAD, Streams
 
 #: Makes a stream of its number, its head, the connection's credit and the peer's first window.
 MakeStream = Callable[[int, RequestHead, Credit, int], S]
 
+#: The flags of HEADERS whose block has further parts, or something beside it.
+_OF_PARTS = frames.END_HEADERS | frames.PADDED | frames.PRIORITIZED
 
-class Session(Generic[S]):
+
+class Session(Streams[S]):
     """The server's side of one connection. ``clock`` returns seconds."""
 
     def __init__(
         self, make: MakeStream[S], limits: SessionLimits, clock: Callable[[], float]
     ) -> None:
+        super().__init__(limits)
         self._make = make
         self._limits, self._clock = limits, clock
-        self.outbox: Outbox[S] = Outbox()
-        self.outbox.control += limits.opening()
-        self.credit = Credit()
-        #: Streams that are not over, or whose handlers are not.
-        self.streams: dict[int, S] = {}
-        #: The last stream that the peer has opened.
-        self.last = 0
-        #: The last stream that is served, as the peer was told; it never rises (section 6.8).
-        self._served = frames.MAX_NUMBER
-        #: What has happened; who uses it takes it away.
-        self.events: list[tuple[Event, S]] = []
-        #: Why the connection ends, if it must.
-        self.fault: ConnectionFault | None = None
-        #: Whether no further stream is served.
-        self.is_draining = False
         #: Frames that are used until it is set again. A head counts as several.
         self.frames_left = frames.MAX_NUMBER
         #: Whether frames wait to be used, with all that has come behind them.
@@ -57,20 +45,12 @@ class Session(Generic[S]):
         self._has_preface = self._has_settings = False
         #: The first window of streams to the peer.
         self._first_window = frames.DEFAULT_WINDOW
-        #: Set while the peer's decoder waits for a size of the table (RFC 7541, section 4.2).
-        self._table_size = b""
-        #: Bytes that the peer may still send on streams that are over.
-        self._late = 0
-        #: The frame of DATA under way: its stream, bytes of its content, and its end.
-        self._data_of: S | None = None
-        self._content_left = 0
+        #: Whether the frame of DATA under way is the last one of its stream.
         self._is_last = False
         #: Bytes of a frame under way that are ignored: padding, or all of it.
         self._ignored_left = 0
         #: The header block under way.
         self._block: Block | None = None
-
-    # Receiving.
 
     def receive(self, received: memoryview, may_open: int = frames.MAX_NUMBER) -> None:
         """Use received bytes, up to the head of a stream beyond so many that may be opened.
@@ -90,7 +70,8 @@ class Session(Generic[S]):
                 self.incomplete_since = None
             elif self.incomplete_since is None:
                 self.incomplete_since = self._clock()
-            self._balance()
+            if self.credit.window <= LOW_WINDOW or self.credit.unread > MOST_UNREAD:
+                self._balance()
             if len(self.outbox.control) > self._limits.max_control_bytes:
                 raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "the client does not read")
         except ConnectionFault as fault:
@@ -126,7 +107,7 @@ class Session(Generic[S]):
                 piece = data[at : at + self._content_left]
                 at += len(piece)
                 if self._data_of is not None:
-                    self._data_of.accept(piece)
+                    self._data_of.accept([piece], len(piece))
                 self._content_received(self._data_of, len(piece))
             elif self._ignored_left:
                 count = min(self._ignored_left, end - at)
@@ -135,19 +116,56 @@ class Session(Generic[S]):
             elif self.frames_left <= 0:
                 self.is_waiting = True
                 break
-            elif (used := self._frame(data, at, end)) == at:
+            elif end - at < frames.HEAD_BYTES:
                 break
-            else:
+            elif data[at + 3] == Kind.DATA and (used := self._whole_data(data, at, end)) > at:
+                at = used
+            elif (used := self._frame(data, at, end)) > at:
                 self.frames_left -= 1 + (used - at) // self._limits.bytes_a_frame
                 at = used
+            else:
+                break
+        return at
+
+    def _whole_data(self, data: memoryview, at: int, end: int) -> int:
+        """Use whole frames of DATA at ``at`` whose heads are equal; return their end.
+
+        Most DATA comes so. Whatever else there is, faults too, is left to :meth:`_frame`.
+        """
+        head = frames.HEAD.unpack_from(data, at)
+        high, low, _, flags, number = head
+        length = high << 8 | low
+        stream, credit = self.streams.get(number), self.credit
+        if stream is None or stream.is_reset or stream.is_ended or self._block is not None:
+            return at
+        if not length or flags > frames.END_STREAM:
+            return at
+        whole = frames.HEAD_BYTES + length
+        most = min((end - at) // whole, min(stream.window, credit.window) // length)
+        most = min(most, 1 if flags else self.frames_left)
+        pieces: list[memoryview] = []
+        while len(pieces) < most and frames.HEAD.unpack_from(data, at) == head:
+            pieces.append(data[at + frames.HEAD_BYTES : at + whole])
+            at += whole
+        if pieces:
+            nbytes = len(pieces) * length
+            self.frames_left -= len(pieces)
+            stream.window -= nbytes
+            credit.window -= nbytes
+            self._received += nbytes
+            self.incomplete_since = None
+            stream.accept(pieces, nbytes)
+            if flags:
+                self._end(stream)
+            self._note_arrival(stream)
         return at
 
     def _frame(self, data: memoryview, at: int, end: int) -> int:
         """Use one frame, of DATA its head alone; return its end, or ``at`` if it is not whole."""
         body = at + frames.HEAD_BYTES
-        if end < body:
-            return at
-        length, kind, flags, number = frames.read_head(data, at)
+        high, low, kind, flags, number = frames.HEAD.unpack_from(data, at)
+        length: int = high << 8 | low
+        number &= frames.MAX_NUMBER
         if self._block is not None and (kind != Kind.CONTINUATION or number != self._block.number):
             raise ConnectionFault(Code.PROTOCOL_ERROR, "a header block is not finished")
         if not self._has_settings:
@@ -165,7 +183,14 @@ class Session(Generic[S]):
             self.incomplete_since = None
             self._data(number, flags, length, padding)
             return body + (padding > 0)
-        self._limits.check_frame(kind, number, length)
+        is_block = (
+            kind == Kind.HEADERS
+            and flags & _OF_PARTS == frames.END_HEADERS
+            and number & 1 > 0
+            and 0 < length <= self._limits.max_block_bytes
+        )
+        if not is_block:
+            self._limits.check_frame(kind, number, length)
         if kind not in frames.USED:
             self._spend_idle()
             self.incomplete_since = None
@@ -178,7 +203,10 @@ class Session(Generic[S]):
             return at
         payload = bytes(data[body : body + length])
         try:
-            self._control(kind, flags, number, payload)
+            if is_block:
+                self._whole_block(number, payload, ends=bool(flags & frames.END_STREAM))
+            else:
+                self._control(kind, flags, number, payload)
         except (StreamFault, MalformedHead) as fault:
             self._reset_for(number, fault.code)
         if self._block is None:
@@ -187,8 +215,9 @@ class Session(Generic[S]):
 
     def _data(self, number: int, flags: int, length: int, padding: int) -> None:
         """Begin a frame of DATA. Its padding counts in the windows, too (section 6.1)."""
-        self._check_opened(number)
         stream = self.streams.get(number)
+        if stream is None:
+            self._check_opened(number)
         self.credit.window -= length
         if self.credit.window < 0:
             raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "more DATA than the connection's window")
@@ -221,15 +250,20 @@ class Session(Generic[S]):
             self._received += nbytes
             if not self._content_left and self._is_last:
                 self._end(stream)
-            if not stream.is_reset:
-                self.events.append((Event.ARRIVED, stream))
+            self._note_arrival(stream)
         if not self._content_left:
             self._data_of = None
+
+    def _note_arrival(self, stream: S) -> None:
+        """Note that bytes have come, or the end; once is enough, also behind a head."""
+        if not stream.is_reset and not (self.events and self.events[-1][1] is stream):
+            self.events.append((Event.ARRIVED, stream))
 
     def _end(self, stream: S) -> None:
         """Note the end of a request's body."""
         stream.is_ended = True
-        stream.release_target()
+        if stream.missing:
+            stream.release_target()
         if stream.head.length not in (None, stream.received):  # section 8.1.1
             self._reset_for(stream.number, Code.PROTOCOL_ERROR)
 
@@ -312,14 +346,28 @@ class Session(Generic[S]):
         if not flags & frames.END_HEADERS:
             self._block = block
             return
-        self._block, number = None, block.number
-        fields = self._blocks.fields(block.content)
+        self._block = None
+        self._whole_block(block.number, block.content, ends=block.ends)
+
+    def _whole_block(self, number: int, content: bytes, *, ends: bool) -> None:
+        """Use a header block: the head of a request, or its trailers."""
         if number > self.last:
             self.last = number
             self._may_open -= 1
             self.frames_left -= self._limits.frames_a_stream
-            self._open(number, self._blocks.head(fields), block.ends)
+            head = self._blocks.head(content)
+            if self.is_draining or (len(self.streams) >= self._limits.streams and self._is_full()):
+                raise StreamFault(Code.REFUSED_STREAM)
+            stream = self._make(number, head, self.credit, self._first_window)
+            self.streams[number] = stream
+            self.events.append((Event.OPENED, stream))
+            if ends:
+                self._end(stream)
             return
+        self._trailers(number, self._blocks.fields(content), ends=ends)
+
+    def _trailers(self, number: int, fields: list[Field], *, ends: bool) -> None:
+        """Use the fields behind a request's body."""
         stream = self.streams.get(number)
         if stream is None or stream.is_reset:
             if fields and fields[0][0].startswith(b":"):  # the head of a request: section 5.1.1
@@ -330,43 +378,20 @@ class Session(Generic[S]):
         if stream.is_ended:
             raise StreamFault(Code.STREAM_CLOSED)
         check_trailers(fields)
-        if not block.ends:
+        if not ends:
             raise StreamFault(Code.PROTOCOL_ERROR)
         self._end(stream)
-        if not stream.is_reset:
-            self.events.append((Event.ARRIVED, stream))
-
-    def _open(self, number: int, head: RequestHead, ends: bool) -> None:
-        if self.is_draining or self._is_full():
-            raise StreamFault(Code.REFUSED_STREAM)
-        stream = self._make(number, head, self.credit, self._first_window)
-        self.streams[number] = stream
-        self.events.append((Event.OPENED, stream))
-        if ends:
-            self._end(stream)
+        self._note_arrival(stream)
 
     def _is_full(self) -> bool:
         """Whether the peer has as many streams as it may (section 5.1.2), or as are kept for it."""
         limits, kept = self._limits, len(self.streams)
-        if kept < limits.streams:
-            return False
         over = sum(each.is_reset or each.is_finished for each in self.streams.values())
         return kept - over >= limits.streams or kept >= limits.max_streams
 
     def _check_opened(self, number: int) -> None:
         if number > self.last or not number & 1:
             raise ConnectionFault(Code.PROTOCOL_ERROR, "a frame is on a stream that is not open")
-
-    def _spend_reset(self) -> None:
-        if not self._resets.spend():
-            raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "too many streams are reset")
-        self._may_open += 1  # another in its place: a flood ends at its allowance, however slowly
-
-    def _spend_idle(self) -> None:
-        before, self._moved = self._moved, self._received + self.outbox.sent
-        self._idle_frames.earn((self._moved - before) / self._limits.bytes_an_idle_frame)
-        if not self._idle_frames.spend():
-            raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "too many empty frames")
 
     def _reset_for(self, number: int, code: Code) -> None:
         """Reset a stream for what the peer has done."""
@@ -379,119 +404,17 @@ class Session(Generic[S]):
             self._close(stream)
         self._spend_reset()
 
-    def _close(self, stream: S) -> None:
-        """Note that a stream is over, while its handler may not be."""
-        if not stream.is_ended:
-            self._late += stream.window
-        stream.is_reset = True
-        self._drop(stream)
-        self.events.append((Event.RESET, stream))
+    def _spend_reset(self) -> None:
+        if not self._resets.spend():
+            raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "too many streams are reset")
+        self._may_open += 1  # another in its place: a flood ends at its allowance, however slowly
 
-    def _drop(self, stream: S) -> None:
-        """Have a stream keep nothing, nor what is yet to come of its frame under way."""
-        stream.drop()
-        if self._data_of is stream:
-            self._data_of = None
-
-    def fail(self, fault: ConnectionFault) -> None:
-        """End the connection."""
-        self.fault = fault
-        self._tell_end(fault.code, str(fault))
-        self.close()
-
-    def close(self) -> None:
-        """End all streams: the connection is over."""
-        for stream in self.streams.values():
-            if not stream.is_reset:
-                self._close(stream)
-
-    # Windows: what the peer may send.
-
-    def open_window(self, stream: S) -> None:
-        """Let the peer send what a target misses, or what may come before anybody asks for it."""
-        if not (stream.is_ended or stream.is_reset):
-            wanted = stream.missing or frames.FIRST_WINDOW - len(stream.unread)
-            more = min(wanted, frames.MAX_WINDOW) - stream.window
-            if more > 0 and (stream.missing or more >= frames.FIRST_WINDOW // 2):
-                self._widen(stream, more)
-        self._balance()
-
-    def _widen(self, stream: S, nbytes: int) -> None:
-        stream.window += nbytes
-        self.outbox.control += frames.window_update(stream.number, nbytes)
-
-    def _balance(self) -> None:
-        """Let the peer send on all streams what targets miss, and what has been used.
-
-        After a target was dropped, more may have come that nobody asked for than may be kept. A
-        window more is: a handler that waits for the end of a stream asks for a byte behind it. The
-        rest of a frame under way has been taken off the window: it is not let come twice.
-        """
-        credit = self.credit
-        while credit.unread > 2 * frames.FIRST_WINDOW + credit.expected:
-            fullest = max(self.streams.values(), key=lambda stream: len(stream.unread))
-            self.reset(fullest, Code.ENHANCE_YOUR_CALM)
-        most = frames.FIRST_WINDOW + credit.expected - credit.unread - self._content_left
-        more = min(most, frames.MAX_WINDOW) - credit.window
-        if more >= frames.FIRST_WINDOW // 2 or (more > 0 and credit.expected > credit.window):
-            credit.window += more
-            self.outbox.control += frames.window_update(0, more)
-
-    # Sending.
-
-    def begin(self, stream: S, block: bytes, *, ends: bool = False) -> None:
-        """Send the head of a response."""
-        self._idle_frames.earn(self._limits.idle_frames_an_answer)
-        block, self._table_size = self._table_size + block, b""
-        self.outbox.control += frames.headers(stream.number, block, ends=ends)
-        if ends:
-            self._finish(stream)
-
-    def send(self, stream: S, parts: Sequence[bytes | memoryview], trailers: bytes | None) -> None:
-        """Send parts of the response, and its end if there are trailers."""
-        self._idle_frames.earn(self._limits.idle_frames_an_answer)
-        self.outbox.queue(stream, parts, trailers)
-        if trailers is not None and not stream.queued:
-            self._finish(stream)
-
-    def _finish(self, stream: S) -> None:
-        """Note that the response is sent; a request that is not over is of no more use."""
-        stream.is_finished = True
-        if not stream.is_ended and not stream.is_reset:
-            self.outbox.control += frames.rst_stream(stream.number, Code.NO_ERROR)
-            self._late += stream.window
-            stream.is_reset = True
-            self._drop(stream)
-
-    def emptied(self, stream: S) -> None:
-        """Note that the outbox has given out all of a stream."""
-        if stream.trailers is not None:
-            stream.trailers = None
-            self._finish(stream)
-
-    def reset(self, stream: S, code: Code) -> None:
-        """Reset a stream for the service's own reasons."""
-        if not (stream.is_reset or stream.is_finished):
-            self.outbox.control += frames.rst_stream(stream.number, code)
-            self._close(stream)
-
-    def release(self, stream: S) -> None:
-        """Note that a stream's handler has ended; its place is free then."""
-        if not stream.is_finished:
-            self.reset(stream, Code.INTERNAL_ERROR)
-        self._drop(stream)
-        del self.streams[stream.number]
-        self._balance()
-
-    def announce_end(self) -> None:
-        """Ask the peer to open no more streams; those on their way are served."""
-        self.outbox.control += frames.goaway(frames.MAX_NUMBER, Code.NO_ERROR)
-
-    def refuse_streams(self) -> None:
-        """Serve no streams but those that are open."""
-        self.is_draining = True
-        self._tell_end(Code.NO_ERROR)
-
-    def _tell_end(self, code: Code, reason: str = "") -> None:
-        self._served = min(self.last, self._served)
-        self.outbox.control += frames.goaway(self._served, code, reason)
+    def _spend_idle(self) -> None:
+        before, self._moved = self._moved, self._received + self.outbox.sent
+        answers, self._answers = self._answers, 0
+        self._idle_frames.earn(
+            (self._moved - before) / self._limits.bytes_an_idle_frame
+            + answers * self._limits.idle_frames_an_answer
+        )
+        if not self._idle_frames.spend():
+            raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "too many empty frames")

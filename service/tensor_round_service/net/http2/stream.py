@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 from .frames import FIRST_WINDOW
@@ -31,34 +32,36 @@ class Credit:
 class Stream:
     """One request and its response, in bytes."""
 
+    #: What the peer may still send.
+    window = FIRST_WINDOW
+    #: Bytes of DATA that have come, without padding.
+    received = 0
+    _target = _EMPTY
+    #: Bytes of the target that are filled, and that are not.
+    filled = missing = 0
+    #: Whether the peer has sent END_STREAM.
+    is_ended = False
+    #: Whether one side has reset the stream: no more is sent or received.
+    is_reset = False
+    #: Whether END_STREAM is sent, or waits behind what is.
+    is_finished = False
+    #: Bytes that wait to be sent, and the block that ends the stream behind them.
+    queued = 0
+    trailers: bytes | None = None
+    #: Bytes of DATA that have been given out so far.
+    sent = 0
+    #: Whether the stream stands in the row of those that send.
+    has_turn = False
+
     def __init__(self, number: int, head: RequestHead, credit: Credit, send_window: int) -> None:
         self.number = number
         self.head = head
         self._credit = credit
-        #: What the peer may still send.
-        self.window = FIRST_WINDOW
-        #: Bytes of DATA that have come, without padding.
-        self.received = 0
         self.unread = bytearray()
-        self._target = _EMPTY
-        #: Bytes of the target that are filled, and that are not.
-        self.filled = self.missing = 0
-        #: Whether the peer has sent END_STREAM.
-        self.is_ended = False
-        #: Whether one side has reset the stream: no more is sent or received.
-        self.is_reset = False
-        #: Whether END_STREAM is sent, or waits behind what is.
-        self.is_finished = False
         #: What may be sent; less than 0 after the peer has made its windows smaller.
         self.send_window = send_window
-        #: What waits to be sent, its length in bytes, and the block that ends the stream behind it.
+        #: What waits to be sent.
         self.parts: list[memoryview] = []
-        self.queued = 0
-        #: Bytes of DATA that have been given out so far.
-        self.sent = 0
-        self.trailers: bytes | None = None
-        #: Whether the stream stands in the row of those that send.
-        self.has_turn = False
 
     @property
     def is_at_end(self) -> bool:
@@ -68,7 +71,10 @@ class Stream:
     def fill(self, target: memoryview) -> bool:
         """Start to fill this memory; True if it is full or no more comes."""
         count = min(len(target), len(self.unread))
-        if count:
+        if count == len(self.unread):
+            target[:count], self.unread = self.unread, bytearray()
+            self._credit.unread -= count
+        else:
             with memoryview(self.unread) as unread:
                 target[:count] = unread[:count]
             self.skip(count)
@@ -100,16 +106,23 @@ class Stream:
         if not self.missing:
             self.release_target()
 
-    def accept(self, piece: memoryview) -> None:
+    def accept(self, pieces: Sequence[memoryview], nbytes: int) -> None:
         """Use bytes that were received elsewhere."""
-        count = min(len(piece), self.missing)
-        if count:
-            self._target[self.filled : self.filled + count] = piece[:count]
-            self.advance(count)
-        if count < len(piece):
+        filled, missing = self.filled, self.missing
+        for piece in pieces:
+            if not missing:
+                self.unread += piece
+                continue
+            count = min(len(piece), missing)
+            self._target[filled : filled + count] = piece[:count]
+            filled += count
+            missing -= count
             self.unread += piece[count:]
-            self.received += len(piece) - count
-            self._credit.unread += len(piece) - count
+        used = self.missing - missing
+        if used:
+            self.advance(used)
+        self.received += nbytes - used
+        self._credit.unread += nbytes - used
 
     def release_target(self) -> None:
         """Drop the reference to the target; ``filled`` stays."""
@@ -123,20 +136,6 @@ class Stream:
         self.parts.clear()
         self.queued = 0
         self.trailers = None
-
-    def pop(self, nbytes: int) -> list[memoryview]:
-        """The next bytes of what waits to be sent."""
-        self.queued -= nbytes
-        self.sent += nbytes
-        popped = []
-        while nbytes:
-            part = self.parts.pop(0)
-            if len(part) > nbytes:
-                self.parts.insert(0, part[nbytes:])
-                part = part[:nbytes]
-            popped.append(part)
-            nbytes -= len(part)
-        return popped
 
 
 S = TypeVar("S", bound=Stream)

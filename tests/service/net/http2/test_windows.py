@@ -45,6 +45,22 @@ def filling(peer: Peer, target: bytearray, number: int = 1) -> Stream:
     return stream
 
 
+@pytest.mark.parametrize("cut", [1 << 20, 5000, 1009, 10])
+def test_frames_of_one_size_fill_a_target_and_the_rest_stays_unread(cut: int) -> None:
+    peer = Peer(opened(1))
+    target = bytearray(2500)
+    stream = filling(peer, target)
+    content = bytes(range(250)) * 16
+    pieces = [content[at : at + 1000] for at in range(0, 4000, 1000)]
+    sent = b"".join([*(data(1, each) for each in pieces[:3]), data(1, pieces[3], ends=True)])
+    peer.receive(*(sent[at : at + cut] for at in range(0, len(sent), cut)))
+    assert peer.fault is None
+    assert bytes(target + stream.unread) == content
+    assert (stream.received, stream.filled, stream.is_ended) == (4000, 2500, True)
+    assert FIRST_WINDOW - stream.window == 4000
+    assert peer.session.credit.unread == 1500
+
+
 def test_window_opens_by_the_missing_bytes_of_a_target() -> None:
     peer = Peer(opened(1), data(1, bytes(1000)))
     stream = filling(peer, bytearray(MIB))
@@ -284,4 +300,4 @@ def test_reset_stream_sends_nothing_more() -> None:
     sent = peer.sent()
     assert content_of(sent, 1) == b""
     assert content_of(sent, 3) == content
-    assert not peer.session.outbox.is_ready
+    assert not peer.sent()
