@@ -24,7 +24,7 @@ from tensor_round_verify.conversions.blocks.deviations import (
     fitting,
 )
 from tensor_round_verify.conversions.blocks.formats import FORMATS
-from tensor_round_verify.conversions.blocks.operands import LAYOUTS, block_operands
+from tensor_round_verify.conversions.blocks.operands import LAYOUTS, Layout, block_operands
 from tensor_round_verify.conversions.blocks.quantization import (
     BlockDequantization,
     BlockQuantization,
@@ -45,6 +45,7 @@ TYPES = {
 
 
 FP4: Any = {"operator": "block_quantize", "dtypes": ["mxfp4_e2m1", "float32"]}
+FP4_BACK: Any = {"operator": "block_dequantize", "dtypes": ["mxfp4_e2m1", "float32"]}
 
 
 def quantizer(**changes: Any) -> Callable[..., tuple[Array, Array]]:
@@ -76,7 +77,7 @@ def named(kernel: Any, format: str, scale: str, source: str = "float32") -> set[
     )
     assert not report.right
     return {
-        " + ".join(model.name for model in verdict.explanation.deviations)
+        " + ".join(one.name for one in verdict.explanation.deviations)
         for verdict in report.verdicts
         if verdict.wrong
         if verdict.explanation.complete or pytest.fail(str(verdict))
@@ -177,16 +178,34 @@ MISPLACED: dict[str, Callable[[Array, Array, Array], Any]] = {
 }
 
 
-#: A regression: they are reported as wrong, and no longer named.
-UNNAMED = {"scales of the next block", "scales of the block before", "scales transposed"}
-LOST = pytest.mark.xfail(reason="not named since arrays of other forms are tried", strict=True)
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_blocks_at_wrong_places_are_one_fault_with_a_name(layout: Layout) -> None:
+    report = conformance.verify(changed(MISPLACED[layout.name]), **FP4, scale="floor")
+    (verdict,) = report.verdicts
+    assert verdict.explanation.deviations == (layout,), str(report)
+    assert verdict.causes == ()
+    kernel = decoder()
+
+    def misread(scales: Array, codes: Array, *others: Any) -> Array:
+        return kernel(*layout.read((scales, codes)), *others)
+
+    report = conformance.verify(misread, **FP4_BACK)
+    assert {verdict.explanation.deviations for verdict in report.verdicts} == {(layout,)}
+    assert {verdict.causes for verdict in report.verdicts} == {()}, str(report)
 
 
-@pytest.mark.parametrize(
-    "layout", [pytest.param(each, marks=LOST if each in UNNAMED else ()) for each in LAYOUTS]
-)
-def test_blocks_at_wrong_places_are_named(layout: str) -> None:
-    assert named(changed(MISPLACED[layout]), "mxfp4_e2m1", "floor") == {layout}
+def test_blocks_at_wrong_places_hide_no_other_fault() -> None:
+    """Ties away beside scales of the next block, which arrays of several dimensions lack."""
+
+    def kernel(x: Array, format: str, scale: str) -> Any:
+        scales, codes = quantizer(element_rounding="ties_to_away")(x, format, scale)
+        return np.roll(scales, -1), codes * np.uint8(x.ndim < 3)
+
+    (verdict,) = conformance.verify(kernel, **FP4).verdicts
+    names = [one.name for one in verdict.explanation.deviations]
+    assert names == ["scales of the next block", "ties away"]
+    (cause,) = verdict.causes
+    assert cause.startswith("wrong for several dimensions: (4, 16, 512)")
 
 
 def test_two_codes_may_share_a_byte() -> None:
@@ -255,10 +274,10 @@ def test_wrong_decoders_are_named(deviation: Any) -> None:
     asked: Any = {"operator": "block_dequantize", "dtypes": [format]}
     report = conformance.verify(decoder(**deviation.changes), **asked)
     found = {
-        model.name
+        one.name
         for verdict in report.verdicts
         if verdict.wrong
-        for model in verdict.explanation.deviations
+        for one in verdict.explanation.deviations
     }
     assert found == {deviation.name}, str(report)
 

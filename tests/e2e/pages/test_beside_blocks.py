@@ -57,8 +57,8 @@ def source(text: str) -> list[str]:
 
 
 #: By its name, where each deviation of blocks was found.
-OF_BLOCKS = {d.name: d.source for d in (*of_blocks.QUANTIZATIONS, *of_blocks.DEQUANTIZATIONS)} | {
-    name: of_blocks.SOURCES_OF_LAYOUTS.get(name, NO_REPORT) for name in LAYOUTS
+OF_BLOCKS = {
+    d.name: d.source for d in (*of_blocks.QUANTIZATIONS, *of_blocks.DEQUANTIZATIONS, *LAYOUTS)
 }
 #: The head of each table of the pages, and its rows in the code.
 TABLES: dict[str, list[list[str]]] = {

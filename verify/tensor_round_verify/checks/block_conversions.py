@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,9 +10,9 @@ import numpy as np
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import CannotVerify
 
-from ..conversions.blocks.deviations import SOURCES_OF_LAYOUTS
 from ..conversions.blocks.operands import (
     LAYOUTS,
+    Layout,
     block_operands,
     coded_blocks,
     decoded_operands,
@@ -26,7 +26,6 @@ from ..conversions.blocks.quantization import (
     Blocks,
 )
 from ..conversions.patterns import Operands
-from ..deviation import NO_REPORT, Deviation
 from ..explain import Explanation
 from ..reference import Bits, Flags, bits_type, differs
 from ..report import CallFault, Example, Verdict
@@ -59,32 +58,40 @@ def block_quantize_verdict(
     x, fmt = block_operands(how), how.format
     bits = x.reshape(-1).view(bits_type(how.source))
 
-    def of_rows(rows: int) -> Blocks:
+    def in_calls(quantize: QuantizeBlocks, rows: int) -> list[Blocks]:
         """The blocks of the operands, of so many rows in each call."""
-        parts = [
+        return [
             quantize(values(part.reshape(-1), how.source).reshape(part.shape))
             for part in (
                 bits.reshape(x.shape)[start : start + rows] for start in range(0, len(x), rows)
             )
         ]
-        scales, codes = (np.concatenate(each) for each in zip(*parts, strict=True))
-        return scales, codes
 
     # A program is started for each call.
     rows = len(x) if runtime.slow else max(1, PART // x.shape[1])
-    found = of_rows(rows)
-    verdict = _laid_out(how, found, lambda some: quantized_operands(how, x, some))
-    if not all(map(np.array_equal, found, of_rows(rows))):
+    first = in_calls(quantize, rows)
+
+    def mended(layout: Layout | None) -> Blocks:
+        return _concatenated(list(map(layout.mend, first)) if layout else first)
+
+    verdict, layout = _laid_out(how, lambda layout: quantized_operands(how, x, mended(layout)))
+    found, mend = mended(layout), layout.mend if layout else _as_they_are
+
+    def in_order(some: Values) -> Blocks:
+        """Blocks at wrong places are one fault: what else is wrong is found without it."""
+        return mend(quantize(some))
+
+    if not all(map(np.array_equal, found, _concatenated(in_calls(in_order, rows)))):
         return Findings((CallFault(_STOCHASTIC),), unsteady=True).added_to(verdict)
-    others = list(_of_parts(quantize, x[:12]))
+    others = list(_of_parts(in_order, x[:12]))
     results = _joined(found, fmt.size).reshape(-1)
-    whole = _joined(of_rows(len(x)), fmt.size).reshape(-1)
+    whole = _joined(_concatenated(in_calls(in_order, len(x))), fmt.size).reshape(-1)
     moved = None
     for i in np.flatnonzero(whole != results)[:1].tolist():
         moved = Moved(i, bits.size, int(bits[i]), int(whole[i]), int(results[i]))
 
     def call(some: Values) -> object:
-        return _joined(quantize(some), fmt.size)
+        return _joined(in_order(some), fmt.size)
 
     def example(bits: int, got: int, want: int) -> Example:
         of_scale = got & 255 == want & 255
@@ -101,7 +108,7 @@ def block_quantize_verdict(
             verdict,
             calls=tuple(other for other in others if isinstance(other, CallFault)),
             refused=tuple(other for other in others if isinstance(other, str)),
-            specials=tuple(_of_specials(how, quantize, x)),
+            specials=tuple(_of_specials(how, in_order, x)),
         )
     )
 
@@ -111,12 +118,18 @@ def block_dequantize_verdict(
 ) -> Verdict:
     """The verdict on the numbers of blocks; raises :class:`NotTaken`."""
     blocks, size = coded_blocks(how.format), how.format.size
-    decoded = dequantize(blocks)
-    verdict = _laid_out(how, blocks, lambda some: (decoded_operands(how.format, some), decoded))
+    first = dequantize(blocks)
+
+    def judged(layout: Layout | None) -> tuple[Operands, Bits]:
+        return decoded_operands(how.format, layout.read(blocks) if layout else blocks), first
+
+    verdict, layout = _laid_out(how, judged)
+    mend = layout.mend if layout else _as_they_are
+    decoded = dequantize(mend(blocks)) if layout else first
 
     def call(joined: Values) -> object:
         scales, codes = joined[..., ::size] >> 8, joined & 255
-        found = dequantize((scales.astype(np.uint8), codes.astype(np.uint8)))
+        found = dequantize(mend((scales.astype(np.uint8), codes.astype(np.uint8))))
         return found.reshape(joined.shape).view(BY_NAME[how.target].numpy)
 
     def differ(got: Bits, want: Bits) -> Flags:
@@ -134,25 +147,35 @@ def block_dequantize_verdict(
         example,
     )
     tried = Tried(_joined(blocks, size).reshape(-1), decoded, decoded, None)
-    return subject.findings(lambda _: dequantize(blocks), tried, effort).added_to(verdict)
+    return subject.findings(lambda _: dequantize(mend(blocks)), tried, effort).added_to(verdict)
 
 
 def _laid_out(
-    how: BlockHow, blocks: Blocks, judged: Callable[[Blocks], tuple[Operands, Bits]]
-) -> Verdict:
-    """The verdict on blocks; if they lie wrongly, they are explained as they should lie."""
-    verdict = verdict_on(how, *judged(blocks))
+    how: BlockHow, judged: Callable[[Layout | None], tuple[Operands, Bits]]
+) -> tuple[Verdict, Layout | None]:
+    """The verdict on blocks; if they lie wrongly, how, and what else explains them in order.
+
+    ``judged`` gives operands and results, of blocks as they should lie if a layout is given.
+    """
+    verdict = verdict_on(how, *judged(None))
     if verdict.explanation.complete:
-        return verdict
-    for name, mended in LAYOUTS.items():
-        if not name.startswith("nibbles") or how.format.bits == 4:
-            other = verdict_on(how, *judged(mended(blocks)))
+        return verdict, None
+    for layout in LAYOUTS:
+        if not layout.name.startswith("nibbles") or how.format.bits == 4:
+            other = verdict_on(how, *judged(layout))
             if other.wrong < verdict.wrong and other.explanation.numbers is not None:
-                found_in = SOURCES_OF_LAYOUTS.get(name, NO_REPORT)
-                layout = Deviation(name, "layout", name, found_in)
                 found = (layout, *other.explanation.numbers)
-                return replace(verdict, explanation=Explanation(found, ()))
-    return verdict
+                return replace(verdict, explanation=Explanation(found, ())), layout
+    return verdict, None
+
+
+def _as_they_are(blocks: Blocks) -> Blocks:
+    return blocks
+
+
+def _concatenated(calls: Sequence[Blocks]) -> Blocks:
+    scales, codes = (np.concatenate(each) for each in zip(*calls, strict=True))
+    return scales, codes
 
 
 def _of_parts(quantize: QuantizeBlocks, rows: Array) -> Iterator[CallFault | str]:

@@ -96,8 +96,6 @@ DEQUANTIZATIONS = (
     _deviation("zeros", "zero's sign lost", zeros="positive"),
     _deviation("elements", "elements of E1M2", numbers=E1M2),
 )
-#: Of what lies at a wrong place, by the names of :data:`~.operands.LAYOUTS`.
-SOURCES_OF_LAYOUTS = {"nibbles swapped": "gh:triton-lang/triton#11668"}
 #: The formats that a deviation, or an aspect, is possible in; without an entry all.
 _FLOATS = ("mxfp8_e4m3", "mxfp8_e5m2", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp4_e2m1", "nvfp4")
 _MX = (*_FLOATS[:5], "mxint8")

@@ -8,11 +8,13 @@ of each in the operand's type, of both signs. Random operands meet none of them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from tensor_round.contract.dtypes import BY_NAME
 
+from ...deviation import NO_REPORT, Deviation
 from ...reference import FLOATS, Bits, bits_type
 from ..patterns import Operands
 from ..reference import as_bits, infinity
@@ -22,6 +24,8 @@ from .quantization import Array, BlockQuantization, Blocks
 #: Blocks in each row of the operands.
 COLUMNS = 8
 _SEED = 754
+#: Puts the codes of blocks into another order.
+Rearrange = Callable[[Blocks], Blocks]
 
 
 def block_operands(how: BlockQuantization) -> Array:
@@ -126,26 +130,52 @@ def decoded_operands(fmt: BlockFormat, blocks: Blocks) -> Operands:
     return Operands(blocks[1].reshape(-1), scales, scales.astype(np.int64))
 
 
-def _swapped(codes: Array) -> Array:
-    return codes.reshape(-1, 2)[:, ::-1].reshape(codes.shape)
+def _swapped(blocks: Blocks) -> Blocks:
+    scales, codes = blocks
+    return scales, codes.reshape(-1, 2)[:, ::-1].reshape(codes.shape)
 
 
-def _by_halves(blocks: Blocks) -> Array:
+def _by_halves(blocks: Blocks) -> Blocks:
     """Codes in their order, of bytes with one of each half of a block, as ggml has them."""
     scales, codes = blocks
-    pairs = codes.reshape(scales.size, -1, 2)
-    return np.concatenate([pairs[..., 0], pairs[..., 1]], axis=1).reshape(codes.shape)
+    pairs = codes.reshape(scales.size, codes.size // max(1, scales.size) // 2, 2)
+    return scales, np.concatenate([pairs[..., 0], pairs[..., 1]], axis=1).reshape(codes.shape)
 
 
-def _turned(scales: Array) -> Array:
-    return scales.reshape(scales.shape[::-1]).T
+def _scales_moved(by: int) -> Rearrange:
+    return lambda blocks: (np.roll(blocks[0], by), blocks[1])
 
 
-#: The ways in which blocks may lie wrongly, each with the function that mends it.
-LAYOUTS: dict[str, Callable[[Blocks], Blocks]] = {
-    "nibbles swapped": lambda blocks: (blocks[0], _swapped(blocks[1])),
-    "nibbles by halves of a block": lambda blocks: (blocks[0], _by_halves(blocks)),
-    "scales of the next block": lambda blocks: (np.roll(blocks[0], 1), blocks[1]),
-    "scales of the block before": lambda blocks: (np.roll(blocks[0], -1), blocks[1]),
-    "scales transposed": lambda blocks: (_turned(blocks[0]), blocks[1]),
-}
+def _turned(blocks: Blocks) -> Blocks:
+    scales, codes = blocks
+    return scales.reshape(scales.shape[::-1]).T, codes
+
+
+def _turned_back(blocks: Blocks) -> Blocks:
+    scales, codes = blocks
+    return scales.T.reshape(scales.shape), codes
+
+
+@dataclass(frozen=True, slots=True)
+class Layout(Deviation):
+    """A wrong order of the codes of elements or scales.
+
+    ``mend`` puts a quantizer's blocks in order, all those of one call; ``read`` gives the blocks
+    that a decoder takes in place of its operands.
+    """
+
+    mend: Rearrange = field(repr=False)
+    read: Rearrange = field(repr=False)
+
+
+def _layout(name: str, mend: Rearrange, read: Rearrange, source: str = NO_REPORT) -> Layout:
+    return Layout(name, "layout", name, source, mend, read)
+
+
+LAYOUTS = (
+    _layout("nibbles swapped", _swapped, _swapped, "gh:triton-lang/triton#11668"),
+    _layout("nibbles by halves of a block", _by_halves, _by_halves),
+    _layout("scales of the next block", mend=_scales_moved(1), read=_scales_moved(-1)),
+    _layout("scales of the block before", mend=_scales_moved(-1), read=_scales_moved(1)),
+    _layout("scales transposed", mend=_turned, read=_turned_back),
+)
