@@ -16,6 +16,8 @@ from .reference import FLOATS, WIDTHS, Bits, Format, all_patterns, bits_type
 
 #: Patterns in a block of :func:`blocks`.
 BLOCK = 1 << 20
+#: Bytes at whose multiples arrays begin, unless another place is what is tried.
+ALIGNMENT = 64
 
 
 def edges(dtype: str) -> Bits:
@@ -88,6 +90,15 @@ def pattern_count(dtype: str, random_count: int = 1 << 20, *, every: bool = Fals
     if width <= 16 or (every and width == 32):
         return 1 << width
     return edges(dtype).size + random_count
+
+
+def aligned(bits: Bits) -> Bits:
+    """A copy in memory that begins where vectors do."""
+    room = np.empty(bits.nbytes + ALIGNMENT, np.uint8)
+    start = -room.ctypes.data % ALIGNMENT
+    copy: Bits = room[start : start + bits.nbytes].view(bits.dtype)
+    copy[:] = bits
+    return copy
 
 
 def _encode(numerator: int, fmt: Format) -> int:

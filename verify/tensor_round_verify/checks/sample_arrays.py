@@ -13,8 +13,9 @@ from numpy.lib.stride_tricks import as_strided
 from tensor_round.contract.dtypes import BY_NAME
 
 from ..explain import Places
+from ..patterns import ALIGNMENT
 from ..reference import FLOATS, WIDTHS, Bits, Flags, is_nan
-from ..runtimes.forms import ALIGNMENT, Values
+from ..runtimes.forms import Values
 
 Array = npt.NDArray[Any]
 

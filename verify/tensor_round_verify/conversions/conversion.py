@@ -20,6 +20,7 @@ from ..faulty_kernels import (
     trunc_of_half_added,
     trunc_of_sum,
 )
+from ..patterns import aligned
 from ..reference import FLOATS, INTEGER_WIDTHS, Bits, Decision, Flags, bits_type, is_nan, rounded
 from .patterns import Operands, Trial
 from .reference import (
@@ -217,7 +218,9 @@ class _Linear:
         Per axis each channel is a row, and has one of both; in blocks a row has two.
         """
         real, integer = self._types
-        x = trial.bits.copy().view(BY_NAME[self.source].numpy) if trial.view is None else trial.view
+        x = trial.view
+        if x is None:
+            x = aligned(trial.bits).view(BY_NAME[self.source].numpy)
         scales = trial.scales.copy().view(BY_NAME[real].numpy)
         points = trial.zero_points.astype(BY_NAME[integer].numpy)
         if not (self.per_axis or self.blocked):

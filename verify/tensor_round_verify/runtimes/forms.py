@@ -11,9 +11,6 @@ import numpy.typing as npt
 
 Values = npt.NDArray[Any]
 
-#: Bytes at whose multiples arrays begin, unless another place is what is tried.
-ALIGNMENT = 64
-
 
 class Form(Flag):
     """What may differ from call to call."""

@@ -22,8 +22,9 @@ from ..conversions.blocks.quantization import BlockDequantization, BlockQuantiza
 from ..conversions.conversion import Cast, Dequantization, Quantization
 from ..conversions.patterns import Trial
 from ..deadlines import Worker
+from ..patterns import aligned
 from ..reference import Bits, bits_type
-from .forms import ALIGNMENT, ANY, Arrays, Values
+from .forms import ANY, Arrays, Values
 from .tensors import Array, Tensor
 
 T = TypeVar("T")
@@ -318,11 +319,7 @@ class Adapter(Runtime, abc.ABC):
 
 def values(bits: Bits, dtype: str) -> Values:
     """A new array of the dtype, with these patterns, in aligned memory."""
-    room = np.empty(bits.nbytes + ALIGNMENT, np.uint8)
-    start = -room.ctypes.data % ALIGNMENT
-    copy = room[start : start + bits.nbytes].view(bits.dtype)
-    copy[:] = bits
-    return copy.view(BY_NAME[dtype].numpy)
+    return aligned(bits).view(BY_NAME[dtype].numpy)
 
 
 def patterns(result: object, shape: tuple[int, ...], dtype: str, who: str) -> Bits:
