@@ -11,7 +11,7 @@ import typer
 
 from tensor_round.contract.differences.document import Differences
 from tensor_round.contract.errors import InvalidArgument, InvalidDescriptor
-from tensor_round_verify import Comparison, Converted, compare
+from tensor_round_verify import Comparison, compare
 
 from .connecting import AsJson, DTypeOption, Progress
 from .files import read_tensor
@@ -57,7 +57,7 @@ def compare_files(
     shows = sys.stderr.isatty() if progress is None else progress
     try:
         if b is None:
-            result: Differences | Comparison | Converted = compare(a, progress=shows)
+            result: Differences | Comparison = compare(a, progress=shows)
         else:
             result = compare(a, b, scale=scale, zero_point=zero_point, progress=shows)
         if not isinstance(result, Differences):

@@ -26,6 +26,7 @@ from .contract.rounding import Rounding as Rounding
 # What type checkers read are the stars, and names imported as themselves. At run time they are
 # imported when they are used: pydantic, which they need, takes longer than all the rest.
 if TYPE_CHECKING:
+    from tensor_round_verify.comparison import Comparison as Comparison
     from tensor_round_verify.comparison import compare as compare
     from tensor_round_verify.onnx_backend import OnnxBackend as OnnxBackend
 
@@ -42,7 +43,7 @@ else:
     _MODULES = {
         "Differences": ".contract.differences.document",
         "Output": ".clients.tensor_memory",
-        "compare": ".conformance",
+        **dict.fromkeys(("Comparison", "compare"), ".conformance"),
         **dict.fromkeys(
             ("from_dxdispatch", "from_onnx", "from_openvino"), ".contract.operators.importers"
         ),

@@ -95,10 +95,11 @@ tr.Client("x").execute(7, b"")  # type: ignore[arg-type]  # pyright: ignore
 
 x = np.array([-2.5, 0.5], np.float32)
 found = tr.compare(x, np.rint(x), progress=print)
-assert_type(found, conformance.Comparison)
+assert_type(found, tr.Comparison)
 assert_type(found.rounding, str | None)
 assert_type(found.exact, bool)
 assert_type(tr.compare(x), tr.Differences)
+assert_type(tr.compare(x, x.astype(np.int8), scale=0.1, zero_point=3), tr.Comparison)
 
 
 async def compares(client: tr.Client, asynchronous: tr.AsyncClient) -> None:

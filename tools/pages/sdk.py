@@ -8,14 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 import tensor_round as tr
-import tensor_round_verify as conformance
 from tensor_round.contract import errors
 from tensor_round.contract.operators.registry import DIALECTS, MODULES
 
 BEGIN, END = "<!-- reference: begin -->\n", "<!-- reference: end -->\n"
 
 OPERATORS = tuple(dialect.object for dialect in DIALECTS.values())
-COMPARED = (tr.Differences, conformance.Comparison)
+COMPARED = (tr.Differences, tr.Comparison)
 FUNCTIONS = (tr.compare, tr.from_onnx, tr.from_openvino, tr.from_dxdispatch)
 
 

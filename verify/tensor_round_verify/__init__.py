@@ -20,7 +20,6 @@ from tensor_round.contract.errors import CannotVerify
 from .baseline import Baseline, complaints
 from .checks.verification import verify
 from .comparison import Comparison, compare
-from .converted import Converted
 from .deviation import Deviation
 from .deviations import DEVIATIONS, RoundingDeviation
 from .explain import Explanation
@@ -45,7 +44,6 @@ __all__ = [
     "ClassCount",
     "Comparison",
     "Complaints",
-    "Converted",
     "Deviation",
     "Example",
     "Explanation",

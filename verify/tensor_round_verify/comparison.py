@@ -2,30 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
-from typing import Any, overload
+from typing import Any, Protocol, overload
 
 import numpy as np
 
 from tensor_round.contract import host_memory
 from tensor_round.contract.array_forms import read_array
-from tensor_round.contract.differences.classes import PatternClass, classify
-from tensor_round.contract.differences.directions import DirectionTally, Tally, class_difference
-from tensor_round.contract.differences.document import Classes, Differences, table, which
+from tensor_round.contract.differences.classes import Codes, ElementClass, PatternClass, classify
+from tensor_round.contract.differences.directions import DirectionTally, Tally
+from tensor_round.contract.differences.document import (
+    ClassDifference,
+    Classes,
+    Differences,
+    Element,
+    Value,
+    index_of,
+    table,
+    which,
+)
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import InvalidArgument
 from tensor_round.contract.operators.dialects.ieee754 import IEEE754Round
 from tensor_round.contract.operators.registry import operators_on
 from tensor_round.contract.progress import ProgressCallback, counted
 
-from .converted import Converted, compare_converted
+from .compared_conversions import conversion_rules
 from .deviation import words
 from .deviations import Combination, combinations, kernel_of, nan_combinations
 from .explain import BLOCK, Rule, Search
 from .faulty_kernels import Kernel, Values
-from .reference import INTEGER_WIDTHS, ROUNDINGS, WIDTHS, Bits, all_patterns, is_nan, rounded
+from .reference import (
+    INTEGER_WIDTHS,
+    ROUNDINGS,
+    WIDTHS,
+    Bits,
+    Flags,
+    all_patterns,
+    is_nan,
+    rounded,
+)
 
 #: Further rules that the sentence names: there are four other directions.
 NAMED = 4
@@ -38,18 +56,22 @@ Progress = bool | ProgressCallback
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The rule that rounds ``a`` to ``b``, exactly or with the fewest differences.
+    """The rule that turns ``a`` into ``b``, exactly or with the fewest differences.
 
-    ``rounding`` is the nearest direction, None for a formula without one. ``deviations`` are those
-    in the rule, ``also`` equally simple rules with as many differences, ``operators`` the dialects'
-    operators with this direction, as text. ``different`` counts the elements of ``b`` that differ
-    from the rule's results, ``classes`` lists them by class.
-    ``names`` are the names of ``a`` and ``b`` in the sentence.
+    ``dtype`` and ``target`` are the dtypes of ``a`` and ``b``. If they differ, ``conversion`` is
+    the cast, quantization or dequantization in words. ``rounding`` is the nearest direction, None
+    for a formula or a dequantization, which have none. ``deviations`` are those in the rule,
+    ``also`` equally simple rules with as many differences, ``operators`` the dialects' operators
+    that round in this direction, as text. ``different`` counts the elements of ``b`` that differ
+    from the rule's results, ``classes`` lists them by class. ``names`` are the names of ``a`` and
+    ``b`` in the sentence.
     """
 
     dtype: str
+    target: str
     shape: tuple[int, ...]
     elements: int
+    conversion: str
     rounding: str | None
     deviations: tuple[str, ...]
     also: tuple[str, ...]
@@ -74,8 +96,8 @@ class Comparison:
 
     @property
     def rule(self) -> str:
-        """The rule as text: a direction or a formula, and deviations."""
-        return words([*([self.rounding] if self.rounding else []), *self.deviations])
+        """The rule as text: a direction, a formula or a conversion, and deviations."""
+        return words([*filter(None, [self.conversion or self.rounding]), *self.deviations])
 
     @property
     def sentence(self) -> str:
@@ -87,10 +109,10 @@ class Comparison:
             told = f"no known rule; the nearest, {self.rule}, is wrong on {wrong} %: {count}"
             return told + which(self.classes)
         a, b = self.names
-        how = f"by {self.rule}"
-        if self.rounding:
-            how = self.rounding + (f", with {words(self.deviations)}" if self.deviations else "")
-        told = f"{b} is {a} rounded {how}"
+        made = self.conversion or f"rounded {self.rounding or f'by {self.rule}'}"
+        if self.deviations and (self.conversion or self.rounding):
+            made += f", with {words(self.deviations)}"
+        told = f"{b} is {a} {made}"
         if self.different:
             told += f", but for {count}{which(self.classes)}"
         if not self.also:
@@ -130,17 +152,14 @@ class Comparison:
 @overload
 def compare(a: Any, b: None = None, *, progress: Progress = False) -> Differences: ...
 @overload
-# Of arrays of two types it is a Converted: types of arrays do not tell checkers apart.
-def compare(a: Any, b: object, *, progress: Progress = False) -> Comparison: ...
-@overload
 def compare(
     a: Any,
     b: object,
     *,
-    scale: float | None,
+    scale: float | None = None,
     zero_point: int | None = None,
     progress: Progress = False,
-) -> Comparison | Converted: ...
+) -> Comparison: ...
 def compare(
     a: Any,
     b: object = None,
@@ -148,7 +167,7 @@ def compare(
     scale: float | None = None,
     zero_point: int | None = None,
     progress: Progress = False,
-) -> Differences | Comparison | Converted:
+) -> Differences | Comparison:
     """The operator or deviation that turns ``a`` into ``b``.
 
     If ``b`` has another dtype, the cast, or the linear quantization or dequantization, that does
@@ -174,81 +193,117 @@ def compare(
     second = read_array(b, "b")
     if second.array.shape != shape:
         raise InvalidArgument(f"b has shape {second.array.shape}, a has {shape}")
+    types = first.dtype, second.dtype
+    known: KnownRules
     if second.dtype != first.dtype:
-        types = first.dtype, second.dtype
-        return compare_converted(first.array, second.array, types, scale, zero_point)
-    if not (scale is None and zero_point is None):
+        known = conversion_rules(first.array, second.array, types, scale, zero_point)
+    elif scale is None and zero_point is None:
+        known = RoundingRules(first.dtype, shape)
+    else:
         raise InvalidArgument(f"a and b are {first.dtype}: rounding has no scale and zero point")
-    return _Pair(first.array, second.array, first.dtype, progress).comparison()
+    return _Pair(first.array, second.array, types, known, progress).comparison()
+
+
+class KnownRules(Protocol):
+    """The rules that may have made one array of another, whose dtypes they suit."""
+
+    #: The classes of elements.
+    classes: type[ElementClass]
+
+    def differs(self, got: Bits, want: Bits) -> Flags:
+        """Which results differ."""
+
+    def right(self) -> Iterable[Rule]:
+        """Those without deviations."""
+
+    def every(self) -> Iterable[Rule]:
+        """Those with deviations too."""
+
+    def classified(self, rule: Rule, bits: Bits, want: Bits) -> Codes:
+        """The classes of elements, of which the rule gives these results."""
+
+    def described(self, rule: Rule) -> tuple[str, str | None]:
+        """The conversion in words, and the direction."""
+
+    def operators(self, rule: Rule) -> Sequence[str]:
+        """The dialects' operators of a rule without deviations."""
 
 
 class _Pair:
-    """Two arrays of one shape and dtype."""
+    """Two arrays of one shape."""
 
     def __init__(
-        self, a: host_memory.Array, b: host_memory.Array, dtype: str, progress: Progress
+        self,
+        a: host_memory.Array,
+        b: host_memory.Array,
+        types: tuple[str, str],
+        known: KnownRules,
+        progress: Progress,
     ) -> None:
         self._arrays = a, b
-        self._dtype = dtype
+        self._source, self._target = types
+        self._known = known
         self._progress = progress
 
     def comparison(self) -> Comparison:
         """The nearest rule, and the elements that differ from its results."""
-        right = [_rule((), by_instructions, self._dtype, rounding) for rounding in ROUNDINGS]
-        kept = _rule((), _kept, self._dtype, None, of_nans=True)
-        found = self._searched([*right, kept])
+        found = self._searched(self._known.right())
         if any(found.best(of_nans=each)[0].wrong for each in (False, True)):
-            found = self._searched(_every_rule(self._dtype))
+            found = self._searched(self._known.every())
         rules, nans = found.best(), found.best(of_nans=True)[0]
-        deviations = (*rules[0].deviations, *nans.deviations)
-        shape = self._arrays[0].shape
-        operators = operators_on(self._dtype, shape)
+        deviations = tuple(dict.fromkeys(map(str, (*rules[0].deviations, *nans.deviations))))
         wrong = rules[0].wrong + nans.wrong
-        exact = (
-            [] if deviations else [r.rounding for r in rules[: 1 if wrong else None] if r.rounding]
-        )
+        exact = [] if deviations else rules[: 1 if wrong else None]
         tally = self._left_over(rules[0], nans) if wrong else Tally()
+        conversion, rounding = self._known.described(rules[0])
         return Comparison(
-            self._dtype,
-            shape,
-            self._arrays[0].size,
-            rules[0].rounding,
-            tuple(map(str, deviations)),
-            tuple(rule.name for rule in rules[1:]),
-            tuple(word for rounding in exact for word in operators[rounding]),
-            tally.counts.total(),
-            {
-                kind.label: class_difference(
-                    kind,
+            dtype=self._source,
+            target=self._target,
+            shape=self._arrays[0].shape,
+            elements=self._arrays[0].size,
+            conversion=conversion,
+            rounding=rounding,
+            deviations=deviations,
+            also=tuple(dict.fromkeys(rule.name for rule in rules[1:])),
+            operators=tuple(word for rule in exact for word in self._known.operators(rule)),
+            different=tally.counts.total(),
+            classes={
+                kind.label: ClassDifference(
+                    kind.plural(self._source),
                     tally.counts[kind],
-                    tally.first([kind]),
-                    ("b", "expected"),
-                    self._dtype,
-                    shape,
+                    tuple(self._element(*row) for row in tally.first([kind])),
                 )
-                for kind in PatternClass
+                for kind in self._known.classes
                 if tally.counts[kind]
             },
         )
 
     def _searched(self, rules: Iterable[Rule]) -> Search:
-        found = Search(rules, np.not_equal, exact=False)
+        found = Search(rules, self._known.differs, exact=False)
         for bits, got in _blocks(self._progress, "comparing", *self._arrays):
-            found.add(bits.__getitem__, got, is_nan(self._dtype, bits))
+            found.add(bits.__getitem__, got, is_nan(self._source, bits))
         return found
 
     def _left_over(self, rule: Rule, nans: Rule) -> Tally:
         """The elements that differ from the rules' results."""
         tally, seen = Tally(), 0
         for bits, got in _blocks(self._progress, "counting", *self._arrays):
-            nan = is_nan(self._dtype, bits)
+            nan = is_nan(self._source, bits)
             want = np.where(nan, nans.apply(bits), rule.apply(bits))
-            wrong = np.flatnonzero(want != got)
+            wrong = np.flatnonzero(self._known.differs(got, want))
             x, want = bits[wrong], want[wrong]
-            codes = classify(x, self._dtype, want)
+            codes = self._known.classified(rule, x, want)
             tally.add(codes, wrong + seen, x, got[wrong], want)
             seen += bits.size
         return tally
+
+    def _element(self, place: int, x: int, got: int, want: int) -> Element:
+        results = {"b": got, "expected": want}
+        return Element(
+            index_of(place, self._arrays[0].shape),
+            Value.of(self._source, x),
+            {name: Value.of(self._target, bits) for name, bits in results.items()},
+        )
 
 
 def _blocks(
@@ -261,27 +316,53 @@ def _blocks(
             done(blocks[0].nbytes)
 
 
-def _rule(
-    deviations: Combination,
-    kernel: Kernel,
-    dtype: str,
-    rounding: str | None,
-    *,
-    of_nans: bool = False,
-) -> Rule:
-    wrong, asked = kernel_of(deviations, kernel), rounding or ROUNDINGS[0]
-    return Rule(deviations, lambda bits: wrong(bits, dtype, asked), of_nans, rounding)
+class RoundingRules:
+    """The rules of rounding an array of a dtype; all bits count, also of NaNs."""
 
+    classes = PatternClass
 
-def _every_rule(dtype: str) -> Iterator[Rule]:
-    """Every combination of deviations in every direction; a formula has none."""
-    for some in combinations(dtype, ""):
-        if not any(one.rounds for one in some):  # that is another direction
-            is_formula = any(one.aspect == "formula" for one in some)
-            for rounding in (None,) if is_formula else ROUNDINGS:
-                yield _rule(some, by_instructions, dtype, rounding)
-    for some in nan_combinations(dtype, ""):
-        yield _rule(some, _kept, dtype, None, of_nans=True)
+    def __init__(self, dtype: str, shape: tuple[int, ...]) -> None:
+        self._dtype = dtype
+        self._operators = operators_on(dtype, shape)
+
+    def differs(self, got: Bits, want: Bits) -> Flags:
+        """Which results differ."""
+        wrong: Flags = got != want
+        return wrong
+
+    def right(self) -> Iterator[Rule]:
+        """Every direction; NaNs stay as they are."""
+        for rounding in ROUNDINGS:
+            yield self._rule((), by_instructions, rounding)
+        yield self._rule((), _kept, None, of_nans=True)
+
+    def every(self) -> Iterator[Rule]:
+        """Every combination of deviations in every direction; a formula has none."""
+        for some in combinations(self._dtype, ""):
+            if not any(one.rounds for one in some):  # that is another direction
+                is_formula = any(one.aspect == "formula" for one in some)
+                for rounding in (None,) if is_formula else ROUNDINGS:
+                    yield self._rule(some, by_instructions, rounding)
+        for some in nan_combinations(self._dtype, ""):
+            yield self._rule(some, _kept, None, of_nans=True)
+
+    def classified(self, rule: Rule, bits: Bits, want: Bits) -> Codes:
+        """The classes of elements, of which the rule gives these results."""
+        return classify(bits, self._dtype, want)
+
+    def described(self, rule: Rule) -> tuple[str, str | None]:
+        """No conversion, and the direction."""
+        return "", rule.kind
+
+    def operators(self, rule: Rule) -> Sequence[str]:
+        """The dialects' operators with the rule's direction."""
+        return self._operators[rule.kind] if rule.kind else ()
+
+    def _rule(
+        self, some: Combination, kernel: Kernel, rounding: str | None, *, of_nans: bool = False
+    ) -> Rule:
+        wrong, asked = kernel_of(some, kernel), rounding or ROUNDINGS[0]
+        return Rule(some, lambda bits: wrong(bits, self._dtype, asked), of_nans, rounding)
 
 
 def _kept(bits: Bits, dtype: str, rounding: str) -> Bits:

@@ -64,21 +64,21 @@ class Explanation:
 class Rule:
     """What may have made results: right but for ``deviations``, of which each is a cost.
 
-    ``apply`` computes its results for operands. It concerns numbers, or NaNs ``of_nans``. ``wrong``
-    counts the results that it does not predict. ``rounding`` is the direction, if a search is for
-    that too.
+    ``apply`` computes its results for operands. It concerns numbers, or NaNs ``of_nans``. ``kind``
+    is the direction, or the conversion in words, if a search is for that too. ``wrong`` counts the
+    results that it does not predict.
     """
 
     deviations: tuple[Deviation, ...]
     apply: Callable[[Any], Bits]
     of_nans: bool = False
-    rounding: str | None = None
+    kind: str | None = None
     wrong: int = 0
 
     @property
     def name(self) -> str:
-        """Direction and deviations as text."""
-        return words([*([self.rounding] if self.rounding else []), *self.deviations])
+        """Its kind and its deviations as text."""
+        return words([*filter(None, [self.kind]), *self.deviations])
 
     @property
     def merit(self) -> tuple[int, int]:

@@ -2,98 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tensor_round.contract import host_memory
-from tensor_round.contract.differences.document import FIRST, index_of
+from tensor_round.contract.differences.classes import Codes
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import InvalidArgument
 
+from .conversions.classes import ConversionClass, classes_of
 from .conversions.conversion import Cast, Dequantization, How, Quantization
-from .conversions.deviation import AnyHow, deviated
-from .conversions.deviations import singles
+from .conversions.deviation import deviated
+from .conversions.deviations import Combination, singles
 from .conversions.patterns import Operands
 from .conversions.reference import as_bits
-from .deviation import words
-from .explain import BLOCK, Rule, Search
-from .reference import FLOATS, INTEGER_WIDTHS, ROUNDINGS, Bits, differs, is_nan
-from .report import Example
+from .explain import Rule
+from .reference import FLOATS, INTEGER_WIDTHS, ROUNDINGS, Bits, Flags, differs
 
 Doubles = npt.NDArray[np.float64]
-#: A rule is named as the one that made b if at most one element in so many is against it.
-ONE_IN = 4
 #: Bits of the widest integers that are quantized to.
 WIDEST = 16
-#: Further conversions that the sentence names.
-NAMED = 2
 #: Elements from which a scale is estimated, and the scales that are tried.
 SOME, SCALES = 1 << 16, 12
-
-
-@dataclass(frozen=True, slots=True)
-class Converted:
-    """The conversion that turns ``a`` into ``b``, exactly or with the fewest differences.
-
-    ``conversion`` is that in words, ``deviations`` are those in it, ``also`` equally simple ones.
-    ``different`` counts the elements that it does not explain; ``first`` are some of them.
-    """
-
-    source: str
-    target: str
-    shape: tuple[int, ...]
-    elements: int
-    conversion: str
-    deviations: tuple[str, ...]
-    also: tuple[str, ...]
-    different: int
-    first: tuple[Example, ...]
-    names: tuple[str, str] = ("array a", "array b")
-
-    def named(self, a: str, b: str) -> Converted:
-        """The same, of arrays with these names, such as those of files."""
-        return replace(self, names=(a, b))
-
-    @property
-    def exact(self) -> bool:
-        """Whether a right conversion gives exactly ``b`` for ``a``."""
-        return not (self.different or self.deviations)
-
-    @property
-    def explained(self) -> bool:
-        """Whether the conversion is right for at least three quarters of the elements."""
-        return ONE_IN * self.different <= self.elements
-
-    @property
-    def sentence(self) -> str:
-        """The whole result in one sentence."""
-        (a, b), count = self.names, f"{self.different:,} of {self.elements:,} elements"
-        told = self.conversion
-        if self.deviations:
-            told += f", with {words(self.deviations)}"
-        if not self.explained:
-            return f"no known conversion turns {a} into {b}; the nearest, {told}, leaves {count}"
-        told = f"{b} is {a} {told}"
-        if self.different:
-            told += f", but for {count}; first {self.first[0]}"
-        if self.also:
-            told += (
-                f"; {words(self.also)} would {'leave as many' if self.different else 'do the same'}"
-            )
-        return told
-
-    def __str__(self) -> str:
-        return "\n".join([self.sentence, *(f"  {example}" for example in self.first[1:])])
-
-    def as_data(self) -> dict[str, Any]:
-        """The result as JSON values."""
-        more = {"exact": self.exact, "explained": self.explained, "sentence": self.sentence}
-        return {**asdict(self), "first": [one.as_data() for one in self.first], **more}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,31 +46,75 @@ class _Candidate:
         scales = np.full(bits.size, as_bits(self.scale, real)[0])
         return Operands(bits, scales, np.full(bits.size, self.point, np.int64))
 
-    def rules(self, *, deviate: bool) -> Iterator[Rule]:
-        """What is right, and each deviation that is no other candidate."""
-        for some in ((), *(singles(self.how) if deviate else ())):
-            other: AnyHow = deviated(self.how, some)
+    def rules(self, deviations: Iterable[Combination]) -> Iterator[Rule]:
+        """The conversion with each of these; numbers and NaNs may have other ones."""
+        for some in deviations:
             if not some or not _is_direction(some[0].changes):
-                apply = partial(self._results, other)
+                apply = partial(self._results, deviated(self.how, some))
                 yield from (Rule(some, apply, nans, self.told) for nans in (False, True))
 
-    def _results(self, how: AnyHow, bits: Bits) -> Bits:
+    def _results(self, how: How, bits: Bits) -> Bits:
         return how.results(self.operands(bits))
 
 
-def _is_direction(changes: Any) -> bool:
+def _is_direction(changes: Mapping[str, object]) -> bool:
     """Whether a deviation is another direction, or another saturation."""
     return changes.keys() == {"saturate"} or changes.get("rounding") in ROUNDINGS
 
 
-def compare_converted(
+class ConversionRules:
+    """The rules of some conversions to a dtype."""
+
+    classes = ConversionClass
+
+    def __init__(self, target: str, candidates: Iterable[_Candidate]) -> None:
+        self._target = target
+        self._candidates = {candidate.told: candidate for candidate in candidates}
+
+    def differs(self, got: Bits, want: Bits) -> Flags:
+        """Which results differ; two NaNs never do."""
+        return differs(got, want, self._target)
+
+    def right(self) -> Iterator[Rule]:
+        """The conversions without deviations."""
+        for each in self._candidates.values():
+            yield from each.rules([()])
+
+    def every(self) -> Iterator[Rule]:
+        """The conversions, also with each deviation that is no other of them."""
+        for each in self._candidates.values():
+            yield from each.rules([(), *singles(each.how)])
+
+    def classified(self, rule: Rule, bits: Bits, want: Bits) -> Codes:
+        """The classes of elements."""
+        found = self._of(rule)
+        return classes_of(found.how, found.operands(bits))
+
+    def described(self, rule: Rule) -> tuple[str, str | None]:
+        """The conversion in words, and the direction, which a dequantization lacks."""
+        found = self._of(rule)
+        rounding = None if isinstance(found.how, Dequantization) else found.how.rounding
+        return found.told, rounding
+
+    def operators(self, rule: Rule) -> Sequence[str]:
+        """None: the dialects' operators here round."""
+        return ()
+
+    def _of(self, rule: Rule) -> _Candidate:
+        return self._candidates[str(rule.kind)]
+
+
+def conversion_rules(
     a: host_memory.Array,
     b: host_memory.Array,
     types: tuple[str, str],
     scale: float | None,
     zero_point: int | None,
-) -> Converted:
-    """The conversion of ``a`` to ``b``, whose dtypes these are; raises :class:`InvalidArgument`."""
+) -> ConversionRules:
+    """The conversions that may turn ``a`` into ``b``, whose dtypes these are.
+
+    Raises :class:`InvalidArgument`.
+    """
     source, target = types
     integers = [dtype for dtype in types if dtype in INTEGER_WIDTHS]
     if len(integers) == 2 or any(INTEGER_WIDTHS[dtype] > WIDEST for dtype in integers):
@@ -144,46 +122,8 @@ def compare_converted(
     if not integers and not (scale is None and zero_point is None):
         raise InvalidArgument(f"{source} is cast to {target}, without scale and zero point")
     if not integers:
-        candidates = list(_casts(source, target))
-    else:
-        candidates = list(_linear(a, b, source, target, scale, zero_point))
-
-    def searched(*, deviate: bool) -> Search:
-        rules = [rule for each in candidates for rule in each.rules(deviate=deviate)]
-        found = Search(rules, partial(differs, dtype=target), exact=False)
-        for bits, got in _blocks(a, b):
-            found.add(bits.__getitem__, got, is_nan(source, bits))
-        return found
-
-    found = searched(deviate=False)
-    if any(found.best(of_nans=each)[0].wrong for each in (False, True)):
-        found = searched(deviate=True)
-    best, nans = found.best(), found.best(of_nans=True)[0]
-    different, first, seen = 0, list[Example](), 0
-    for bits, got in _blocks(a, b):
-        want = np.where(is_nan(source, bits), nans.apply(bits), best[0].apply(bits))
-        wrong = np.flatnonzero(differs(got, want, target))
-        different += wrong.size
-        for i in wrong[: FIRST - len(first)].tolist():
-            x, y, z = int(bits[i]), int(got[i]), int(want[i])
-            first.append(Example(source, x, y, z, target, index=index_of(seen + i, a.shape)))
-        seen += bits.size
-    deviations = [*best[0].deviations, *(nans.deviations if nans.wrong == 0 else ())]
-    return Converted(
-        source,
-        target,
-        a.shape,
-        a.size,
-        str(best[0].rounding),
-        tuple(dict.fromkeys(map(str, deviations))),
-        tuple(dict.fromkeys(rule.name for rule in best[1:])),
-        different,
-        tuple(first),
-    )
-
-
-def _blocks(a: host_memory.Array, b: host_memory.Array) -> Iterator[tuple[Bits, Bits]]:
-    yield from zip(host_memory.patterns(a, BLOCK), host_memory.patterns(b, BLOCK), strict=True)
+        return ConversionRules(target, _casts(source, target))
+    return ConversionRules(target, _linear(a, b, source, target, scale, zero_point))
 
 
 def _casts(source: str, target: str) -> Iterator[_Candidate]:
