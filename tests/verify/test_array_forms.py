@@ -313,9 +313,7 @@ def test_a_wrong_pattern_and_a_wrong_tail_are_told_apart() -> None:
 
     (verdict,) = verify(kernel, dtypes=["float32"], roundings=["ties_to_away"]).verdicts
     assert verdict.wrong == 15_904
-    assert [model.name for model in verdict.explanation.deviations] == [
-        "trunc(x + copysign(0.5, x))"
-    ]
+    assert [one.name for one in verdict.explanation.deviations] == ["trunc(x + copysign(0.5, x))"]
     (fault,) = verdict.calls
     assert fault.cause.startswith("the elements after the last multiple of 16 are not rounded")
     assert fault.example is not None

@@ -221,71 +221,64 @@ def nans_of_bits(formula: Any) -> Any:
 
 ODD = np.uint32(1)
 EVEN, AWAY = "ties_to_even", "ties_to_away"
-#: By deviation: a kernel written for itself, operand and result, the direction asked for.
-PLANTED: dict[str, tuple[Any, str, Any, str]] = {
-    "half away from zero": (of_bits(lambda b: b + np.uint32(0x8000)), "float32", BF16, EVEN),
-    "truncation": (of_bits(lambda b: b), "float32", BF16, EVEN),
-    "half to even": (lambda x, dtype, rounding: x.astype(dtype), "float32", F16, AWAY),
-    "floor": (
-        of_bits(lambda b: b + np.where(b >> 31, np.uint32(0xFFFF), np.uint32(0))),
-        *("float32", BF16, EVEN),
-    ),
-    "ceil": (
-        of_bits(lambda b: b + np.where(b >> 31, np.uint32(0), np.uint32(0xFFFF))),
-        *("float32", BF16, EVEN),
-    ),
+#: Operand and result, and the direction asked for.
+TO_F16, TO_BF16, TO_E4M3, TO_E5M2 = (("float32", to, EVEN) for to in (F16, BF16, E4M3, E5M2))
+#: By deviation: a kernel written for itself, and of what.
+PLANTED: dict[str, tuple[Any, tuple[str, Any, str]]] = {
+    "half away from zero": (of_bits(lambda b: b + np.uint32(0x8000)), TO_BF16),
+    "truncation": (of_bits(lambda b: b), TO_BF16),
+    "half to even": (lambda x, dtype, rounding: x.astype(dtype), ("float32", F16, AWAY)),
+    "floor": (of_bits(lambda b: b + np.where(b >> 31, np.uint32(0xFFFF), np.uint32(0))), TO_BF16),
+    "ceil": (of_bits(lambda b: b + np.where(b >> 31, np.uint32(0), np.uint32(0xFFFF))), TO_BF16),
     "half toward +infinity": (
         of_bits(lambda b: b + np.where(b >> 31, np.uint32(0x7FFF), np.uint32(0x8000))),
-        *("float32", BF16, EVEN),
+        TO_BF16,
     ),
     "half toward -infinity": (
         of_bits(lambda b: b + np.where(b >> 31, np.uint32(0x8000), np.uint32(0x7FFF))),
-        *("float32", BF16, EVEN),
+        TO_BF16,
     ),
-    "half toward zero": (of_bits(lambda b: b + np.uint32(0x7FFF)), "float32", BF16, EVEN),
+    "half toward zero": (of_bits(lambda b: b + np.uint32(0x7FFF)), TO_BF16),
     "half to odd": (
         of_bits(lambda b: b + np.uint32(0x7FFF) + (~(b >> np.uint32(16)) & ODD)),
-        *("float32", BF16, EVEN),
+        TO_BF16,
     ),
-    "truncation, beyond the largest infinity": (cut_to_float16, "float32", F16, EVEN),
+    "truncation, beyond the largest infinity": (cut_to_float16, TO_F16),
     "through TF32": (
         lambda x, dtype: np.where(
             np.isfinite(x),
             ((x.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view("f4"),
             x,
         ).astype(dtype),
-        *("float32", BF16, EVEN),
+        TO_BF16,
     ),
     "by the high word": (
         lambda x, dtype: (x.view("u8") >> 32 << 32).view("f8").astype(dtype),
-        *("float64", F16, EVEN),
+        ("float64", F16, EVEN),
     ),
-    "carry ORed into the exponent": (carry_ored, "float32", BF16, EVEN),
-    "flush before rounding": (small_flushed, "float32", F16, EVEN),
-    "E4M3FN as E4M3FNUZ": (
-        as_other_e4m3(ml_dtypes.float8_e4m3fnuz),
-        *("float32", E4M3, EVEN),
-    ),
-    "E4M3FN as IEEE's E4M3": (as_other_e4m3(ml_dtypes.float8_e4m3), "float32", E4M3, EVEN),
-    "NaN as infinity": (nans_of_bits(lambda b: b), "float32", BF16, EVEN),
+    "carry ORed into the exponent": (carry_ored, TO_BF16),
+    "flush before rounding": (small_flushed, TO_F16),
+    "E4M3FN as E4M3FNUZ": (as_other_e4m3(ml_dtypes.float8_e4m3fnuz), TO_E4M3),
+    "E4M3FN as IEEE's E4M3": (as_other_e4m3(ml_dtypes.float8_e4m3), TO_E4M3),
+    "NaN as infinity": (nans_of_bits(lambda b: b), TO_BF16),
     "NaN rounded as a number": (
         nans_of_bits(lambda b: b + np.uint32(0x7FFF) + (b >> np.uint32(16) & ODD)),
-        *("float32", BF16, EVEN),
+        TO_BF16,
     ),
     "half added to odd patterns alone": (
         of_bits(lambda b: b + ((b & np.uint32(0x10000)) >> 1)),
-        *("float32", BF16, EVEN),
+        TO_BF16,
     ),
-    "through float32": (through(np.float32), "float64", F16, EVEN),
-    "through float16": (through(F16), "float32", E5M2, EVEN),
-    "through bfloat16": (through(BF16), "float32", E4M3, EVEN),
-    "saturates": (lambda x, dtype, saturate: right(x, dtype, True), "float32", E5M2, EVEN),
-    "does not saturate": (lambda x, dtype, saturate: x.astype(dtype), "float32", E4M3, EVEN),
-    "infinities do not saturate": (finite_saturated, "float32", E5M2, EVEN),
-    "infinities saturate": (infinite_saturated, "float32", E4M3, EVEN),
-    "flush subnormals": (flushed, "float32", BF16, EVEN),
-    "flush subnormal results": (results_flushed, "float32", F16, EVEN),
-    "zero's sign lost": (lambda x, dtype: x.astype(dtype) + dtype.type(0), "float32", F16, EVEN),
+    "through float32": (through(np.float32), ("float64", F16, EVEN)),
+    "through float16": (through(F16), TO_E5M2),
+    "through bfloat16": (through(BF16), TO_E4M3),
+    "saturates": (lambda x, dtype, saturate: right(x, dtype, True), TO_E5M2),
+    "does not saturate": (lambda x, dtype, saturate: x.astype(dtype), TO_E4M3),
+    "infinities do not saturate": (finite_saturated, TO_E5M2),
+    "infinities saturate": (infinite_saturated, TO_E4M3),
+    "flush subnormals": (flushed, TO_BF16),
+    "flush subnormal results": (results_flushed, TO_F16),
+    "zero's sign lost": (lambda x, dtype: x.astype(dtype) + dtype.type(0), TO_F16),
 }
 
 
@@ -297,7 +290,7 @@ def cast_by(runtime: Any, source: Any, target: Any, rounding: Any = EVEN) -> con
 @pytest.mark.parametrize("deviation", PLANTED)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_a_wrong_cast_is_named(deviation: str) -> None:
-    kernel, source, target, rounding = PLANTED[deviation]
+    kernel, (source, target, rounding) = PLANTED[deviation]
     report = cast_by(kernel, source, target.name, rounding)
     assert not report.right
     assert names(report) - {()} == {(deviation,)}

@@ -100,74 +100,60 @@ def half_up(q: Array) -> Array:
     return found
 
 
-QUANTIZED: dict[str, tuple[Any, str, str]] = {
-    "half away from zero": (quantizer(round_=half_away), "float32", "int8"),
-    "half to even": (None, "", ""),
-    "truncation": (quantizer(round_=np.trunc), "float32", "uint8"),
-    "floor": (quantizer(round_=np.floor), "float16", "int8"),
-    "ceil": (quantizer(round_=np.ceil), "bfloat16", "uint8"),
-    "half toward +infinity": (quantizer(round_=half_up), "float32", "int8"),
-    "reciprocal": (quantizer(divide=lambda x, s: x * (x.dtype.type(1) / s)), "float32", "int8"),
+TO_INT8, TO_UINT8 = ("float32", "int8"), ("float32", "uint8")
+QUANTIZED: dict[str, tuple[Any, tuple[str, str]]] = {
+    "half away from zero": (quantizer(round_=half_away), TO_INT8),
+    "half to even": (None, ("", "")),
+    "truncation": (quantizer(round_=np.trunc), TO_UINT8),
+    "floor": (quantizer(round_=np.floor), ("float16", "int8")),
+    "ceil": (quantizer(round_=np.ceil), ("bfloat16", "uint8")),
+    "half toward +infinity": (quantizer(round_=half_up), TO_INT8),
+    "reciprocal": (quantizer(divide=lambda x, s: x * (x.dtype.type(1) / s)), TO_INT8),
     "double rounding through float16": (
         quantizer(divide=lambda x, s: (x / s).astype(np.float16)),
-        *("float32", "int8"),
+        TO_INT8,
     ),
     "double rounding through bfloat16": (
         quantizer(divide=lambda x, s: (x / s).astype(BF16)),
-        *("float32", "uint8"),
+        TO_UINT8,
     ),
     "quotient in float32": (
         quantizer(divide=lambda x, s: x.astype(np.float32) / s.astype(np.float32)),
-        *("float16", "int8"),
+        ("float16", "int8"),
     ),
     "quotient in float64": (
         quantizer(divide=lambda x, s: x.astype(np.float64) / s.astype(np.float64)),
-        *("float32", "int8"),
+        TO_INT8,
     ),
-    "reciprocal, fused with the zero point": (fused, "float32", "int8"),
-    "zero point inside": (quantizer(inside=True), "float32", "int8"),
-    "half toward -infinity": (quantizer(round_=ties(lambda n: n)), "float32", "int8"),
-    "half toward zero": (
-        quantizer(round_=ties(lambda n: np.where(n < 0, n + 1, n))),
-        *("float32", "int8"),
-    ),
-    "half to odd": (
-        quantizer(round_=ties(lambda n: np.where(n % 2 == 0, n + 1, n))),
-        *("float32", "int8"),
-    ),
+    "reciprocal, fused with the zero point": (fused, TO_INT8),
+    "zero point inside": (quantizer(inside=True), TO_INT8),
+    "half toward -infinity": (quantizer(round_=ties(lambda n: n)), TO_INT8),
+    "half toward zero": (quantizer(round_=ties(lambda n: np.where(n < 0, n + 1, n))), TO_INT8),
+    "half to odd": (quantizer(round_=ties(lambda n: np.where(n % 2 == 0, n + 1, n))), TO_INT8),
     "floor(q + 0.5)": (
         quantizer(round_=lambda q: np.floor(q + q.dtype.type(0.5))),
-        *("float32", "int16"),
+        ("float32", "int16"),
     ),
     "trunc(q + copysign(0.5, q))": (
         quantizer(round_=lambda q: np.trunc(q + np.copysign(q.dtype.type(0.5), q))),
-        *("float32", "int16"),
+        ("float32", "int16"),
     ),
-    "trunc(q + 0.5)": (
-        quantizer(round_=lambda q: np.trunc(q + q.dtype.type(0.5))),
-        *("float32", "int8"),
-    ),
-    "scale in float16": (
-        quantizer(scales=lambda s: s.astype(np.float16).astype(s.dtype)),
-        *("float32", "int8"),
-    ),
-    "scale in bfloat16": (
-        quantizer(scales=lambda s: s.astype(BF16).astype(s.dtype)),
-        *("float32", "int8"),
-    ),
+    "trunc(q + 0.5)": (quantizer(round_=lambda q: np.trunc(q + q.dtype.type(0.5))), TO_INT8),
+    "scale in float16": (quantizer(scales=lambda s: s.astype(np.float16).astype(s.dtype)), TO_INT8),
+    "scale in bfloat16": (quantizer(scales=lambda s: s.astype(BF16).astype(s.dtype)), TO_INT8),
     "first channel's scale for all": (
         quantizer(scales=lambda s: np.full_like(s, s.reshape(-1)[0])),
-        *("float32", "int8"),
+        TO_INT8,
     ),
-    "magnitude of negatives": (quantizer(round_=lambda q: np.rint(abs(q))), "float32", "uint8"),
-    "clamped before the zero point": (clamped(again=False), "float32", "int8"),
-    "clamped before the zero point and after it": (clamped(again=True), "float32", "uint8"),
-    "narrow range": (narrow, "float32", "int8"),
+    "magnitude of negatives": (quantizer(round_=lambda q: np.rint(abs(q))), TO_UINT8),
+    "clamped before the zero point": (clamped(again=False), TO_INT8),
+    "clamped before the zero point and after it": (clamped(again=True), TO_UINT8),
+    "narrow range": (narrow, TO_INT8),
     "through int32": (
         quantizer(saturate=lambda whole: np.where(abs(whole) < 1 << 31, whole, -(1 << 31))),
-        *("float32", "int8"),
+        TO_INT8,
     ),
-    "no saturation": (wrapping, "float32", "uint8"),
+    "no saturation": (wrapping, TO_UINT8),
 }
 
 
@@ -251,7 +237,7 @@ def test_every_deviation_is_planted() -> None:
 @pytest.mark.parametrize("deviation", [name for name in QUANTIZED if name != "half to even"])
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_a_wrong_quantization_is_named(deviation: str) -> None:
-    kernel, source, target = QUANTIZED[deviation]
+    kernel, (source, target) = QUANTIZED[deviation]
     asked: Any = {"dtypes": [source, target]}
     report = conformance.verify(kernel, operator="quantize_linear", **asked)
     assert not report.right

@@ -79,8 +79,10 @@ def test_each_node_by_each_runtime_has_its_place_result_and_reason(model: Path) 
     report = verify_model(model, {"A": X, "even": X}, ["numpy", half_added])
     name = f"python:{half_added.__module__}:half_added"
     assert [(node, wrong) for node, _, wrong in rows(report)] == [
-        *(("away", 3), ("even", 0)),
-        *(("away", 1), ("even", 4)),
+        ("away", 3),
+        ("even", 0),
+        ("away", 1),
+        ("even", 4),
     ]
     assert not report.right
     away, even, _, wrongly_even = report.verdicts

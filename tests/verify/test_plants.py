@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,8 +14,14 @@ import pytest
 
 from support.cases.array_cases import Array
 from support.cases.wrong_kernels import EVEN, right
+from tensor_round.contract.dtypes import BY_NAME
 from tensor_round_verify import Report, verify
 from tensor_round_verify.checks import array_forms
+from tensor_round_verify.checks.array_forms import Effort
+from tensor_round_verify.checks.conversions import conversion_verdict
+from tensor_round_verify.conversions.conversion import Cast
+from tensor_round_verify.runtimes.arrays import NumPy
+from tensor_round_verify.runtimes.runtime import RoundBits
 
 pytestmark = pytest.mark.slow
 
@@ -257,6 +265,32 @@ def test_one_wrong_call_in_200_is_found_by_more_calls(operator: str) -> None:
     spoil = Counted(lambda calls: calls > 10 and calls % 200 == 0)
     report = judged(operator, spoil, repeat=1000)
     assert any("of 1,000 calls" in cause for cause in causes(report)), str(report)
+
+
+class Racing(NumPy):
+    """Casts in memory that all calls share."""
+
+    def cast(self, how: Cast) -> RoundBits:
+        target, shared = BY_NAME[how.target].numpy, list[Array]()
+
+        def casts(x: Array) -> Array:
+            shared[:] = [x.copy()]
+            time.sleep(1e-4)  # another thread may call
+            y: Array = shared[0].astype(target)
+            return y
+
+        return self._casting(casts, how)
+
+
+@pytest.mark.parametrize("concurrent", [True, False])
+def test_a_cast_in_shared_memory_is_wrong_in_several_threads_alone(concurrent: bool) -> None:
+    how = Cast("float32", "bfloat16", EVEN, saturate=False)
+    effort = Effort(concurrent=concurrent)
+    verdict = conversion_verdict(Racing("", 30), how, effort, lambda done: None)
+    assert (verdict.wrong, verdict.right) == (0, not concurrent)
+    assert [re.sub("[0-9]+", "N", cause) for cause in verdict.causes] == [
+        "wrong in N of N calls by N threads at once"
+    ] * concurrent
 
 
 def special_tail(which: Callable[[Array], Array]) -> Spoil:

@@ -185,7 +185,7 @@ def test_every_goes_through_all_patterns_in_blocks_and_stops_at_a_failure() -> N
         return rounded(bits, "float32", "ties_to_even").view("<f4")
 
     assert "ArithmeticError: enough" in why_not(kernel, dtypes=["float32"], every=True)
-    # The hardest patterns come first, for the models; then blocks, on threads that may overtake.
+    # The hardest patterns come first, for the search; then blocks, on threads that may overtake.
     assert firsts[0] == edges("float32")[0]
     assert len(set(firsts[1:])) == 8
     assert set(firsts[1:]) <= {n * BLOCK for n in range(8 + 2 * usable_cores())}
@@ -293,7 +293,7 @@ def test_a_right_program_is_right_in_every_direction(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("node") is None, reason="Node is not installed")
 def test_javascripts_math_round(tmp_path: Path) -> None:
-    """A runtime of the language whose rule the model is named after."""
+    """A runtime of the language whose rule the deviation is named after."""
     (tmp_path / "kernel.mjs").write_text(
         "import { readFileSync, writeSync } from 'node:fs';\n"
         "const given = readFileSync(0);\n"
@@ -303,7 +303,7 @@ def test_javascripts_math_round(tmp_path: Path) -> None:
         "for (let at = 0; at < y.length; ) at += writeSync(1, y, at);\n"
     )
     (verdict,) = verify(f"cmd:node {tmp_path}/kernel.mjs", dtypes=["float64"], nans="any").verdicts
-    assert [model.name for model in verdict.explanation.deviations] == ["half toward +infinity"]
+    assert [one.name for one in verdict.explanation.deviations] == ["half toward +infinity"]
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from ..reference import Bits, Flags, bits_type, differs
 from ..report import CallFault, Example, Verdict
 from ..runtimes.forms import Arrays, Form, Values
 from ..runtimes.runtime import DequantizeBlocks, QuantizeBlocks, Runtime, values
-from .array_forms import Effort, Findings, Subject
+from .array_forms import Effort, Subject
 from .conversion_verdicts import verdict_on
 from .repeatability import Moved, Tried
 from .sample_arrays import Elements
@@ -74,6 +74,11 @@ def block_quantize_verdict(
     def mended(layout: Layout | None) -> Blocks:
         return _concatenated(list(map(layout.mend, first)) if layout else first)
 
+    again = _concatenated(in_calls(quantize, rows))
+    if not all(map(np.array_equal, _concatenated(first), again)):
+        # What changes from call to call has no other cause.
+        verdict = Verdict(how.name, how.rounding, bits.size, 0, (), Explanation((), ()), "")
+        return replace(verdict, calls=(CallFault(_STOCHASTIC),), unsteady=True)
     verdict, layout = _laid_out(how, lambda layout: quantized_operands(how, x, mended(layout)))
     found, mend = mended(layout), layout.mend if layout else _as_they_are
 
@@ -81,8 +86,6 @@ def block_quantize_verdict(
         """Blocks at wrong places are one fault: what else is wrong is found without it."""
         return mend(quantize(some))
 
-    if not all(map(np.array_equal, found, _concatenated(in_calls(in_order, rows)))):
-        return Findings((CallFault(_STOCHASTIC),), unsteady=True).added_to(verdict)
     others = list(_of_parts(in_order, x[:12]))
     results = _joined(found, fmt.size).reshape(-1)
     whole = _joined(_concatenated(in_calls(in_order, len(x))), fmt.size).reshape(-1)

@@ -26,8 +26,16 @@ from .sample_arrays import Elements
 Linear = Quantization | Dequantization
 #: Shapes with an axis of :data:`~..conversions.patterns.CHANNELS`: ranks 1 to 5, tails of vectors.
 AXES = (
-    *(((4,), 0), ((4, 19), 0), ((19, 4), 1), ((19, 4), -1), ((4, 1024), 0), ((1024, 4), 1)),
-    *(((3, 4, 5), 1), ((1, 4, 67), 1), ((2, 3, 4), -1), ((2, 3, 4, 2, 3), 2)),
+    ((4,), 0),
+    ((4, 19), 0),
+    ((19, 4), 1),
+    ((19, 4), -1),
+    ((4, 1024), 0),
+    ((1024, 4), 1),
+    ((3, 4, 5), 1),
+    ((1, 4, 67), 1),
+    ((2, 3, 4), -1),
+    ((2, 3, 4, 2, 3), 2),
 )
 
 

@@ -28,8 +28,20 @@ ENOUGH = 16
 #: 20 bits cannot count.
 LENGTHS = (
     *range(1, 68),
-    *(127, 128, 129, 255, 257, 1023, 1024, 1025, 2048, 3072),
-    *(65535, 65536, 65537, (1 << 20) + (1 << 16) + 1),
+    127,
+    128,
+    129,
+    255,
+    257,
+    1023,
+    1024,
+    1025,
+    2048,
+    3072,
+    65535,
+    65536,
+    65537,
+    (1 << 20) + (1 << 16) + 1,
 )
 #: Of a program that is started for each.
 FEW_LENGTHS = (1, 7, 19, 64, 67, 1023)
@@ -38,8 +50,15 @@ LENGTH = 1024
 STARTS = (*range(1, 17), 32, 48, 64)
 #: Of as many elements as are multiples of every vector, except their rows, and the first.
 SHAPES = (
-    *((), (64, 64), (64, 19), (1, LENGTH), (LENGTH, 1), (4, 16, 16), (2, 4, 8, 16)),
-    *((2, 4, 4, 4, 8), (2, 2, 2, 4, 4, 8)),
+    (),
+    (64, 64),
+    (64, 19),
+    (1, LENGTH),
+    (LENGTH, 1),
+    (4, 16, 16),
+    (2, 4, 8, 16),
+    (2, 4, 4, 4, 8),
+    (2, 2, 2, 4, 4, 8),
 )
 #: Views of as many elements: what each is called, and how it is made of an array of so many that
 #: begins so many after a boundary. The view's first element is at a boundary.

@@ -124,7 +124,9 @@ CASTS = (
         "overflow", "saturates", "always saturates", "gh:jax-ml/ml_dtypes#400", saturate=True
     ),
     _deviation(
-        *("overflow", "does not saturate", "never saturates"),
+        "overflow",
+        "does not saturate",
+        "never saturates",
         "gh:pytorch/pytorch#178817",
         saturate=False,
     ),

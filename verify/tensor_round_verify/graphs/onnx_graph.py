@@ -39,8 +39,12 @@ JUDGED = {*UNARY, "CastLike", "QuantizeLinear", "DequantizeLinear"}
 #: Operators that pass their elements on in C order.
 IN_ORDER = {"Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten"}
 RANDOM = {
-    *("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"),
-    *("Bernoulli", "Multinomial"),
+    "RandomNormal",
+    "RandomNormalLike",
+    "RandomUniform",
+    "RandomUniformLike",
+    "Bernoulli",
+    "Multinomial",
 }
 _DTYPES = {number: dtype for dtype, number in NUMBERS.items()}
 
