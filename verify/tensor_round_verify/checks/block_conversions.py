@@ -165,10 +165,14 @@ def _laid_out(
         return verdict, None
     for layout in LAYOUTS:
         if not layout.name.startswith("nibbles") or how.format.bits == 4:
-            other = verdict_on(how, *judged(layout))
-            if other.wrong < verdict.wrong and other.explanation.numbers is not None:
-                found = (layout, *other.explanation.numbers)
-                return replace(verdict, explanation=Explanation(found, ())), layout
+            operands, got = judged(layout)
+            # The search for what else is wrong takes long.
+            if differs(got, how.results(operands), how.target).sum() >= verdict.wrong:
+                continue
+            numbers = verdict_on(how, operands, got).explanation.numbers
+            if numbers is not None:
+                found = Explanation((layout, *numbers), ())
+                return replace(verdict, explanation=found), layout
     return verdict, None
 
 
