@@ -20,8 +20,13 @@ _TE = "gh:NVIDIA/TransformerEngine#3262"
 _TT = "gh:tenstorrent/tt-metal#51971"
 _RECIPROCALS = "gh:radixark/miles#1261, gh:RobTand/prismaquant#567, gh:arch-hdl-lang/arch-com#905"
 #: What calls clamp amax by, so as not to divide by zero.
-_LEASTS = (1e-4, 1e-5, 1e-8, 1e-10, 1e-12)
-_LEAST = "gh:ROCm/AMDMIGraphX#4410"
+_LEASTS = {
+    1e-4: "gh:deepseek-ai/DeepGEMM#109",
+    1e-5: NO_REPORT,
+    1e-8: NO_REPORT,
+    1e-10: "gh:NovaSky-AI/SkyRL#1898",
+    1e-12: "gh:vllm-project/vllm#32201",
+}
 _MLX = "MLX 0.32's mxfp4, gguf 0.19's"
 _RULES = {
     **dict.fromkeys(("floor", "rceil"), "gh:ROCm/aiter#3212"),
@@ -42,8 +47,8 @@ QUANTIZATIONS = (
     _deviation("amax", "amax in float16", amax_in="float16"),
     _deviation("amax", "max for absmax", "gh:vllm-project/vllm#20578", amax_of="largest"),
     *(
-        _deviation("amax", f"amax at least {least:g}", _LEAST, least_amax=least)
-        for least in _LEASTS
+        _deviation("amax", f"amax at least {least:g}", source, least_amax=least)
+        for least, source in _LEASTS.items()
     ),
     _deviation("amax", "amax * (1 / largest)", by_reciprocal=True),
     _deviation("amax", "operands in bfloat16", operands_in="bfloat16"),
