@@ -105,7 +105,7 @@ FORMULAS = (
     _direction("floor", "toward_negative", NO_REPORT),
     _direction("ceil", "toward_positive", NO_REPORT),
     *(
-        RoundingDeviation(name, "formula", about, source, faulty.TIES[name])
+        RoundingDeviation(name, "formula", about, source, faulty.direction(faulty.TIES[name]))
         for name, about, source in (
             (
                 "half toward +infinity",
@@ -117,50 +117,49 @@ FORMULAS = (
             ("half to odd", "rounds ties to the odd integer", NO_REPORT),
         )
     ),
-    RoundingDeviation(
-        "trunc(x + copysign(0.5, x))",
-        "formula",
-        "adds a half in the tensor's own format, which rounds the sum; "
-        "x >= 0 ? floor(x + 0.5) : ceil(x - 0.5) differs only for -0.0",
-        "OpenVINO's CPU plugin (half_away_from_zero), ggml's Vulkan shader unary.comp",
-        faulty.formula(faulty.trunc_of_half_added),
-    ),
-    RoundingDeviation(
-        "floor(x + 0.5)",
-        "formula",
-        "adds a half in the tensor's own format, which rounds the sum",
-        "gh:KhronosGroup/SPIRV-Cross#1530, gh:WebKit/WebKit#63337, gh:odin-lang/Odin#2675",
-        faulty.formula(faulty.floor_of_half_added),
-    ),
-    RoundingDeviation(
-        "trunc(x + 0.5)",
-        "formula",
-        "adds a half, rounds the sum, and truncates: negatives with a fraction come out too large",
-        NO_REPORT,
-        faulty.formula(faulty.trunc_of_sum),
-    ),
-    RoundingDeviation(
-        "trunc(x + 0.5) in a wider type",
-        "formula",
-        "adds a half exactly, as in double, and truncates",
-        NO_REPORT,
-        faulty.formula(faulty.trunc_of_wide_sum),
-        lambda dtype, _: dtype in FLOATS and dtype != "float64",
-    ),
-    RoundingDeviation(
-        "magic number",
-        "formula",
-        "adds and subtracts 1.5 * 2^p, p fraction bits (12582912 in float32): large numbers lose "
-        "their last bits, and zeros their sign",
-        NO_REPORT,
-        faulty.formula(faulty.magic),
-    ),
-    RoundingDeviation(
-        "magic number of x's sign",
-        "formula",
-        "adds and subtracts 2^p with the sign of x (8388608 in float32)",
-        NO_REPORT,
-        faulty.formula(faulty.signed_magic),
+    *(
+        RoundingDeviation(name, "formula", about, source, faulty.formula(name), fits)
+        for name, about, source, fits in (
+            (
+                "trunc(x + copysign(0.5, x))",
+                "adds a half in the tensor's own format, which rounds the sum; "
+                "x >= 0 ? floor(x + 0.5) : ceil(x - 0.5) differs only for -0.0",
+                "OpenVINO's CPU plugin (half_away_from_zero), ggml's Vulkan shader unary.comp",
+                _floats,
+            ),
+            (
+                "floor(x + 0.5)",
+                "adds a half in the tensor's own format, which rounds the sum",
+                "gh:KhronosGroup/SPIRV-Cross#1530, gh:WebKit/WebKit#63337, gh:odin-lang/Odin#2675",
+                _floats,
+            ),
+            (
+                "trunc(x + 0.5)",
+                "adds a half, rounds the sum, and truncates: negatives with a fraction come out "
+                "too large",
+                NO_REPORT,
+                _floats,
+            ),
+            (
+                "trunc(x + 0.5) in a wider type",
+                "adds a half exactly, as in double, and truncates",
+                NO_REPORT,
+                lambda dtype, _: dtype in FLOATS and dtype != "float64",
+            ),
+            (
+                "magic number",
+                "adds and subtracts 1.5 * 2^p, p fraction bits (12582912 in float32): large "
+                "numbers lose their last bits, and zeros their sign",
+                NO_REPORT,
+                _floats,
+            ),
+            (
+                "magic number of x's sign",
+                "adds and subtracts 2^p with the sign of x (8388608 in float32)",
+                NO_REPORT,
+                _floats,
+            ),
+        )
     ),
     RoundingDeviation(
         "no rounding",

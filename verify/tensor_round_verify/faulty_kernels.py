@@ -7,14 +7,14 @@ every NaN, and changes of NaNs keep every number.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tensor_round.contract.differences.classes import PatternClass, classify
 from tensor_round.contract.dtypes import BY_NAME
 
-from .reference import FLOATS, Bits, Flags, bits_type, is_nan, rounded
+from .reference import FLOATS, Bits, Decision, Flags, bits_type, is_nan, rounded
 
 Values = npt.NDArray[np.floating]
 #: Rounds a one-dimensional array of patterns: (bits, dtype, rounding) -> bits.
@@ -28,51 +28,56 @@ def exact(bits: Bits, dtype: str, rounding: str) -> Bits:
     return rounded(bits, dtype, rounding)
 
 
-def formula(compute: Callable[[Values], Values]) -> Change:
-    """Compute a formula in the tensor's own format; keep NaNs."""
+def formula(name: str) -> Change:
+    """Compute one of :data:`FORMULAS` in the tensor's own format; keep NaNs."""
 
     def change(bits: Bits, dtype: str, _: str, __: Kernel) -> Bits:
         with np.errstate(all="ignore"):
-            values = compute(bits.view(BY_NAME[dtype].numpy))
+            values = FORMULAS[name](bits.view(BY_NAME[dtype].numpy))
         return np.where(is_nan(dtype, bits), bits, values.view(bits.dtype))
 
     return change
 
 
-def trunc_of_half_added(x: Values) -> Values:
-    """Add a half with the sign of x, and truncate."""
-    results: Values = np.trunc(x + np.copysign(x.dtype.type(0.5), x))
-    return results
+def _first_without_fractions(x: Values) -> Any:
+    """The power of two 2^p: a float with p fraction bits has none left in between."""
+    return x.dtype.type(2 ** BY_NAME[x.dtype.name].mantissa_bits)
 
 
-def floor_of_half_added(x: Values) -> Values:
-    """Add a half, and take the floor."""
-    results: Values = np.floor(x + x.dtype.type(0.5))
-    return results
+def _added(x: Values, number: Any) -> Any:
+    return (x + number) - number
 
 
-def ties_rounded(ties: str) -> Change:
-    """Round to nearest, and ties in another direction, or with ``odd`` to the odd integer."""
+#: Formulas in a float's own format, by the names of their deviations.
+FORMULAS: dict[str, Callable[[Values], Any]] = {
+    "trunc(x + copysign(0.5, x))": lambda x: np.trunc(x + np.copysign(x.dtype.type(0.5), x)),
+    "floor(x + 0.5)": lambda x: np.floor(x + x.dtype.type(0.5)),
+    "trunc(x + 0.5)": lambda x: np.trunc(x + x.dtype.type(0.5)),
+    # C's 0.5 is a double.
+    "trunc(x + 0.5) in a wider type": lambda x: np.trunc(x.astype(np.float64) + 0.5).astype(
+        x.dtype
+    ),
+    "magic number": lambda x: _added(x, x.dtype.type(1.5) * _first_without_fractions(x)),
+    "magic number of x's sign": lambda x: _added(x, np.copysign(_first_without_fractions(x), x)),
+}
 
-    def change(bits: Bits, dtype: str, _: str, __: Kernel) -> Bits:
-        nearest = rounded(bits, dtype, "ties_to_even")
-        if ties == "odd":
-            up, down = (rounded(bits, dtype, f"toward_{to}") for to in ("positive", "negative"))
-            other = np.where(nearest == up, down, up)
-        else:
-            other = rounded(bits, dtype, ties)
-        is_tie = classify(bits, dtype, nearest) == PatternClass.EXACT_TIE
-        return np.where(is_tie, other, nearest)
 
-    return change
+def _ties(decide: Decision) -> Decision:
+    """A decision of ties alone; all others go to the nearest."""
+
+    def nearest(integer: Bits, rest: Bits, half: Bits, negative: Flags) -> Flags:
+        up: Flags = (rest > half) | ((rest == half) & decide(integer, rest, half, negative))
+        return up
+
+    return nearest
 
 
 #: The rules of ties that no direction of IEEE 754 has.
 TIES = {
-    "half toward +infinity": ties_rounded("toward_positive"),
-    "half toward -infinity": ties_rounded("toward_negative"),
-    "half toward zero": ties_rounded("toward_zero"),
-    "half to odd": ties_rounded("odd"),
+    "half toward +infinity": _ties(lambda _, __, ___, negative: ~negative),
+    "half toward -infinity": _ties(lambda _, __, ___, negative: negative),
+    "half toward zero": _ties(lambda _, __, ___, negative: np.zeros_like(negative)),
+    "half to odd": _ties(lambda integer, *_: integer & integer.dtype.type(1) == 0),
 }
 
 
@@ -82,7 +87,7 @@ def as_tf32(bits: Bits) -> Bits:
     return np.where(bits & bits.dtype.type(0x7F800000) == 0x7F800000, bits, nearest)
 
 
-def direction(rounding: str) -> Change:
+def direction(rounding: str | Decision) -> Change:
     """Round always in the same direction, even if another one is asked for."""
     return lambda bits, dtype, _, __: rounded(bits, dtype, rounding)
 
@@ -208,36 +213,6 @@ def canonical(*, negative: bool, ones: bool) -> Change:
         return np.full_like(bits, magnitude | (sign_bit if negative else 0))
 
     return nans_become(become)
-
-
-def trunc_of_sum(x: Values) -> Values:
-    """Add a half, whatever the sign, and truncate."""
-    results: Values = np.trunc(x + x.dtype.type(0.5))
-    return results
-
-
-def trunc_of_wide_sum(x: Values) -> Values:
-    """The same with the exact sum: C's ``0.5`` is a double."""
-    results: Values = np.trunc(x.astype(np.float64) + 0.5).astype(x.dtype)
-    return results
-
-
-def magic(x: Values) -> Values:
-    """Add and subtract 1.5 * 2^p: a float with p fraction bits has none left in between."""
-    number = x.dtype.type(1.5 * _first_without_fractions(x))
-    results: Values = (x + number) - number
-    return results
-
-
-def signed_magic(x: Values) -> Values:
-    """Add and subtract 2^p with the sign of x."""
-    number = np.copysign(x.dtype.type(_first_without_fractions(x)), x)
-    results: Values = (x + number) - number
-    return results
-
-
-def _first_without_fractions(x: Values) -> float:
-    return float(2 ** BY_NAME[x.dtype.name].mantissa_bits)
 
 
 def halves_first(*, overflows: bool) -> Change:

@@ -99,7 +99,7 @@ def differs(got: Bits, want: Bits, dtype: str) -> Flags:
     return wrong
 
 
-def rounded(bits: Bits, dtype: str, rounding: str) -> Bits:
+def rounded(bits: Bits, dtype: str, rounding: str | Decision) -> Bits:
     """The patterns rounded to integral values; those of integer dtypes are returned unchanged."""
     if dtype in INTEGER_WIDTHS:
         return bits.copy()
@@ -111,12 +111,12 @@ def rounded(bits: Bits, dtype: str, rounding: str) -> Bits:
     return results.reshape(bits.shape)
 
 
-def rounded_block(patterns: Bits, dtype: str, rounding: str) -> Bits:
+def rounded_block(patterns: Bits, dtype: str, rounding: str | Decision) -> Bits:
     """:func:`rounded` for a one-dimensional block of a float type, which temporaries multiply.
 
     ``make prove`` runs it on symbols.
     """
-    fmt, decide = FLOATS[dtype], DECISIONS[rounding]
+    fmt, decide = FLOATS[dtype], decision(rounding)
     number = patterns.dtype.type
     sign = patterns & number(fmt.sign_bit)
     magnitude = patterns ^ sign
@@ -163,3 +163,8 @@ DECISIONS: dict[str, Decision] = {
     "toward_positive": lambda _, rest, half, negative: (rest > 0) & ~negative,
     "toward_negative": lambda _, rest, half, negative: (rest > 0) & negative,
 }
+
+
+def decision(rounding: str | Decision) -> Decision:
+    """The decision of a direction, or of a rule that IEEE 754 lacks."""
+    return DECISIONS[rounding] if isinstance(rounding, str) else rounding

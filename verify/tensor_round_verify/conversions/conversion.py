@@ -11,17 +11,9 @@ import numpy.typing as npt
 
 from tensor_round.contract.dtypes import BY_NAME
 
-from ..faulty_kernels import (
-    TIES,
-    as_tf32,
-    exact,
-    floor_of_half_added,
-    formula,
-    trunc_of_half_added,
-    trunc_of_sum,
-)
+from ..faulty_kernels import FORMULAS, TIES, as_tf32, exact, formula
 from ..patterns import aligned
-from ..reference import FLOATS, INTEGER_WIDTHS, Bits, Decision, Flags, bits_type, is_nan, rounded
+from ..reference import FLOATS, INTEGER_WIDTHS, Bits, Decision, bits_type, is_nan, rounded
 from .patterns import Operands, Trial
 from .reference import (
     Integers,
@@ -38,22 +30,9 @@ from .reference import (
 Array = npt.NDArray[Any]
 
 
-def _ties(decide: Decision) -> Decision:
-    """A decision of ties alone; all others go to the nearest."""
-
-    def nearest(integer: Bits, rest: Bits, half: Bits, negative: Flags) -> Flags:
-        up: Flags = (rest > half) | ((rest == half) & decide(integer, rest, half, negative))
-        return up
-
-    return nearest
-
-
 #: Decisions that IEEE 754 does not have. ``truncated`` makes numbers beyond the largest infinite.
 DECISIONS: dict[str, Decision] = {
-    "half toward +infinity": _ties(lambda _, __, ___, negative: ~negative),
-    "half toward -infinity": _ties(lambda _, __, ___, negative: negative),
-    "half toward zero": _ties(lambda _, __, ___, negative: np.zeros_like(negative)),
-    "half to odd": _ties(lambda integer, *_: integer & integer.dtype.type(1) == 0),
+    **TIES,
     "truncated": lambda _, __, ___, negative: np.zeros_like(negative),
 }
 
@@ -180,12 +159,16 @@ def _divided(bits: Bits, scales: Bits, dtype: str) -> tuple[Bits, str]:
     return divided(bits, scales, dtype), dtype
 
 
-def by_processor(bits: Bits, scales: Bits, dtype: str) -> tuple[Bits, str]:
-    """The same by the processor, for scales that are no longer positive and finite too."""
-    own = BY_NAME[dtype].numpy
-    with np.errstate(all="ignore"):
-        found: Array = bits.view(own) / scales.view(own)
-    return found.view(bits.dtype), dtype
+def computed(compute: Callable[[Array, Array], Array], wide: str = "") -> Quotient:
+    """The quotients by the processor, of operands and scales in their own type or a wider one."""
+
+    def quotient(bits: Bits, scales: Bits, dtype: str) -> tuple[Bits, str]:
+        own, kind = BY_NAME[dtype].numpy, wide or dtype
+        with np.errstate(all="ignore"):
+            x, by = (each.view(own).astype(BY_NAME[kind].numpy) for each in (bits, scales))
+            return compute(x, by).view(bits_type(kind)), kind
+
+    return quotient
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,19 +284,11 @@ def _fused(operands: Operands, source: str) -> Bits:
     return narrowed.view(operands.bits.dtype)
 
 
-#: Formulas in the quotient's own type.
-FORMULAS = {
-    "floor(q + 0.5)": formula(floor_of_half_added),
-    "trunc(q + copysign(0.5, q))": formula(trunc_of_half_added),
-    "trunc(q + 0.5)": formula(trunc_of_sum),
-    **TIES,
-}
-
-
 def _rounded(bits: Bits, dtype: str, rounding: str) -> Bits:
-    if rounding in FORMULAS:
-        return FORMULAS[rounding](bits, dtype, rounding, exact)
-    return rounded(bits, dtype, rounding)
+    name = rounding.replace("q", "x")  # of the quotient
+    if name in FORMULAS:
+        return formula(name)(bits, dtype, "", exact)
+    return rounded(bits, dtype, DECISIONS.get(rounding, rounding))
 
 
 def _last_bits(integers: Integers, target: str) -> Bits:

@@ -12,34 +12,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-
-from tensor_round.contract.dtypes import BY_NAME
 
 from ..deviation import NO_REPORT
-from ..reference import FLOATS, Bits, bits_type
+from ..reference import FLOATS, Bits
 from .blocks import deviations as of_blocks
 from .blocks.quantization import BlockDequantization, BlockQuantization
-from .conversion import E4M3, Cast, Dequantization, How, Quantization, Quotient, by_processor
+from .conversion import E4M3, Cast, Dequantization, How, Quantization, Quotient, computed
 from .deviation import AnyHow, ConversionDeviation, deviated
 from .reference import cast, divided
-
-
-def _by_reciprocal(bits: Bits, scales: Bits, dtype: str) -> tuple[Bits, str]:
-    own = BY_NAME[dtype].numpy
-    with np.errstate(all="ignore"):
-        products: npt.NDArray[Any] = bits.view(own) * (own.type(1) / scales.view(own))
-    return products.view(bits.dtype), dtype
-
-
-def _quotient_in(wide: str) -> Quotient:
-    def quotient(bits: Bits, scales: Bits, dtype: str) -> tuple[Bits, str]:
-        own, other = BY_NAME[dtype].numpy, BY_NAME[wide].numpy
-        with np.errstate(all="ignore"):
-            found = bits.view(own).astype(other) / scales.view(own).astype(other)
-        return found.view(bits_type(wide)), wide
-
-    return quotient
 
 
 def _narrowed_to(narrow: str) -> Quotient:
@@ -50,20 +30,6 @@ def _narrowed_to(narrow: str) -> Quotient:
     return quotient
 
 
-def _rounds(name: str, rounding: str, source: str = NO_REPORT) -> ConversionDeviation:
-    about = f"always rounds {rounding}"
-    return ConversionDeviation(name, "rounding", about, source, {"rounding": rounding})
-
-
-def _through(narrow: str, source: str) -> ConversionDeviation:
-    about = f"converts to {narrow} first: rounds twice"
-    return ConversionDeviation(f"through {narrow}", "path", about, source, {"via": narrow})
-
-
-def _quotient(name: str, about: str, source: str, quotient: Quotient) -> ConversionDeviation:
-    return ConversionDeviation(name, "quotient", about, source, {"quotient": quotient})
-
-
 def _deviation(
     aspect: str, name: str, about: str, source: str = NO_REPORT, **changes: Any
 ) -> ConversionDeviation:
@@ -71,11 +37,16 @@ def _deviation(
 
 
 ROUNDINGS = (
-    _rounds("half away from zero", "ties_to_away", "gh:sonos/tract#2850"),
-    _rounds("half to even", "ties_to_even"),
-    _rounds("truncation", "toward_zero", "gh:microsoft/onnxruntime#18576 (QuantizeLinear)"),
-    _rounds("floor", "toward_negative"),
-    _rounds("ceil", "toward_positive"),
+    *(
+        _deviation("rounding", name, f"always rounds {rounding}", source, rounding=rounding)
+        for name, rounding, source in (
+            ("half away from zero", "ties_to_away", "gh:sonos/tract#2850"),
+            ("half to even", "ties_to_even", NO_REPORT),
+            ("truncation", "toward_zero", "gh:microsoft/onnxruntime#18576 (QuantizeLinear)"),
+            ("floor", "toward_negative", NO_REPORT),
+            ("ceil", "toward_positive", NO_REPORT),
+        )
+    ),
     *(
         _deviation("rounding", name, f"rounds ties {to}", source, rounding=name)
         for name, to, source in (
@@ -89,10 +60,21 @@ ROUNDINGS = (
 _FN = "E4M3FN"
 CASTS = (
     *ROUNDINGS,
-    _through("float32", "gh:ROCm/rocm-libraries#11787, ml_dtypes' float64"),
-    _through("float16", NO_REPORT),
-    _through("bfloat16", "gh:flashinfer-ai/flashinfer#5128"),
-    _through("TF32", NO_REPORT),
+    *(
+        _deviation(
+            "path",
+            f"through {narrow}",
+            f"converts to {narrow} first: rounds twice",
+            source,
+            via=narrow,
+        )
+        for narrow, source in (
+            ("float32", "gh:ROCm/rocm-libraries#11787, ml_dtypes' float64"),
+            ("float16", NO_REPORT),
+            ("bfloat16", "gh:flashinfer-ai/flashinfer#5128"),
+            ("TF32", NO_REPORT),
+        )
+    ),
     _deviation(
         "path",
         "by the high word",
@@ -227,23 +209,29 @@ QUANTIZATIONS = (
             ("trunc(q + 0.5)", "a half, and truncation: negatives come out too large"),
         )
     ),
-    _quotient(
+    _deviation(
+        "quotient",
         "reciprocal",
         "multiplies by 1 / scale, which is rounded",
         "gh:arch-hdl-lang/arch-com#905, ggml's quantiser",
-        _by_reciprocal,
+        quotient=computed(lambda x, by: x * (by.dtype.type(1) / by)),
     ),
     *(
-        _quotient(
+        _deviation(
+            "quotient",
             f"double rounding through {narrow}",
             f"rounds the quotient to {narrow} first",
-            NO_REPORT,
-            _narrowed_to(narrow),
+            quotient=_narrowed_to(narrow),
         )
         for narrow in ("float16", "bfloat16")
     ),
     *(
-        _quotient(f"quotient in {wide}", f"always divides in {wide}", NO_REPORT, _quotient_in(wide))
+        _deviation(
+            "quotient",
+            f"quotient in {wide}",
+            f"always divides in {wide}",
+            quotient=computed(np.divide, wide),
+        )
         for wide in ("float32", "float64")
     ),
     _deviation(
@@ -273,7 +261,11 @@ QUANTIZATIONS = (
         "PyTorch's quantize_per_tensor on CPUs",
         fused=True,
     ),
-    *(replace(one, changes={**one.changes, "quotient": by_processor}) for one in _NARROW_SCALES),
+    # The scales may no longer be positive and finite.
+    *(
+        replace(one, changes={**one.changes, "quotient": computed(np.divide)})
+        for one in _NARROW_SCALES
+    ),
     _FIRST_SCALE,
     _deviation(
         "sign",

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ..reference import (
-    DECISIONS,
     FLOATS,
     INTEGER_WIDTHS,
     Bits,
@@ -23,6 +22,7 @@ from ..reference import (
     Flags,
     Format,
     bits_type,
+    decision,
     is_nan,
 )
 
@@ -85,8 +85,7 @@ def encoded(numbers: Numbers, fmt: Format, rounding: str | Decision) -> Encoded:
     integer = significand >> places
     rest = significand - (integer << places)
     half = np.where(places > 0, one << (np.maximum(places, one) - one), one)
-    decide = DECISIONS[rounding] if isinstance(rounding, str) else rounding
-    moved = decide(integer, rest, half, numbers.negative) & (rest > 0)
+    moved = decision(rounding)(integer, rest, half, numbers.negative) & (rest > 0)
     base = (np.maximum(top, least) - least).astype(np.uint64) << np.uint64(p)
     pattern = np.where(integer == 0, np.uint64(0), base) + integer + moved
     tie = (rest == half) & (places > 0)
