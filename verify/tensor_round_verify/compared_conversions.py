@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensor_round.contract import host_memory
-from tensor_round.contract.differences.classes import Codes
+from tensor_round.contract.differences.classes import Codes, ElementClass
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import InvalidArgument
 
@@ -65,7 +65,7 @@ def _is_direction(changes: Mapping[str, object]) -> bool:
 class ConversionRules:
     """The rules of some conversions to a dtype."""
 
-    classes = ConversionClass
+    classes: type[ElementClass] = ConversionClass
 
     def __init__(self, target: str, candidates: Iterable[_Candidate]) -> None:
         self._target = target

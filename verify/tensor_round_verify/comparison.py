@@ -207,8 +207,9 @@ def compare(
 class KnownRules(Protocol):
     """The rules that may have made one array of another, whose dtypes they suit."""
 
-    #: The classes of elements.
-    classes: type[ElementClass]
+    @property
+    def classes(self) -> type[ElementClass]:
+        """The classes of elements."""
 
     def differs(self, got: Bits, want: Bits) -> Flags:
         """Which results differ."""
@@ -319,7 +320,7 @@ def _blocks(
 class RoundingRules:
     """The rules of rounding an array of a dtype; all bits count, also of NaNs."""
 
-    classes = PatternClass
+    classes: type[ElementClass] = PatternClass
 
     def __init__(self, dtype: str, shape: tuple[int, ...]) -> None:
         self._dtype = dtype

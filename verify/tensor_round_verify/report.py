@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal
@@ -360,15 +361,6 @@ class Report:
 def junit_xml(report: Report, complaints: Complaints) -> bytes:
     """A test suite of the runtime: complaints are failures; unsupported pairs are skipped."""
     reasons = {row.pair: row.why for row in report.lacking}
-    pairs = [*(verdict.pair for verdict in report.verdicts), *reasons]
-    suite = Element(
-        "testsuite",
-        name=report.runtime,
-        tests=str(len(pairs)),
-        failures=str(len(complaints)),
-        errors="0",
-        skipped=str(len(reasons.keys() - complaints.keys())),
-    )
     examples = {
         verdict.pair: "\n".join(
             [
@@ -378,16 +370,49 @@ def junit_xml(report: Report, complaints: Complaints) -> bytes:
         )
         for verdict in report.verdicts
     }
-    for pair in pairs:
-        case = SubElement(suite, "testcase", classname=report.runtime, name=" ".join(pair))
+    cases = []
+    for pair in (*examples, *reasons):
+        name, told = " ".join(pair), examples.get(pair, "")
         if pair in complaints:
-            SubElement(case, "failure", message=complaints[pair]).text = examples.get(pair)
+            case = Case(report.runtime, name, "failure", complaints[pair], told)
         elif pair in reasons:
-            SubElement(case, "skipped", message=f"not supported: {reasons[pair]}")
-        elif examples[pair]:
-            SubElement(case, "system-out").text = f"known errors:\n{examples[pair]}"
+            case = Case(report.runtime, name, "skipped", f"not supported: {reasons[pair]}")
+        else:
+            told = told and f"known errors:\n{told}"
+            case = Case(report.runtime, name, told and "system-out", text=told)
+        cases.append(case)
+    return junit_document(report.runtime, cases)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A case of a test suite; without a ``kind`` of element in it, it passed."""
+
+    classname: str
+    name: str
+    kind: str = ""
+    message: str = ""
+    text: str = ""
+
+
+def junit_document(name: str, cases: Sequence[Case]) -> bytes:
+    """A test suite as JUnit's XML."""
     suites = Element("testsuites")
-    suites.append(suite)
+    kinds = Counter(case.kind for case in cases)
+    suite = SubElement(
+        suites,
+        "testsuite",
+        name=name,
+        tests=str(len(cases)),
+        failures=str(kinds["failure"]),
+        errors=str(kinds["error"]),
+        skipped=str(kinds["skipped"]),
+    )
+    for case in cases:
+        element = SubElement(suite, "testcase", classname=case.classname, name=case.name)
+        if case.kind:
+            message = {"message": case.message} if case.message else {}
+            SubElement(element, case.kind, message).text = case.text
     indent(suites)
     document: bytes = tostring(suites, "utf-8", xml_declaration=True)
     return document + b"\n"

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from textwrap import wrap
 from typing import Any
-from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from ..report import Example, Verdict
+from ..report import Case, Example, Verdict, junit_document
 from .graph import Node, NodeLacking
 from .outputs import OutputVerdict
 
@@ -193,26 +192,23 @@ class ModelReport:
 
     def junit_xml(self) -> bytes:
         """A test suite of the model: a case for each verdict, and for each without one."""
-        suite = Element("testsuite", name=self.model)
-        for verdict in self.every:
-            case = SubElement(suite, "testcase", classname=verdict.runtime, name=verdict.what)
-            if not verdict.right:
-                failure = SubElement(case, "failure", message=verdict.sentence)
-                failure.text = "\n".join(map(str, verdict.first))
-        for row in self.unjudged:
-            case = SubElement(suite, "testcase", classname=row.runtime, name=row.node)
-            SubElement(case, "error", message=row.why)
-        for row in self.lacking:
-            case = SubElement(suite, "testcase", classname=row.runtime or self.model, name=row.node)
-            SubElement(case, "skipped", message=row.reason)
-        counts = {"tests": len(suite), "failures": self.wrong, "errors": len(self.unjudged)}
-        for name, count in {**counts, "skipped": len(self.lacking)}.items():
-            suite.set(name, str(count))
-        suites = Element("testsuites")
-        suites.append(suite)
-        indent(suites)
-        document: bytes = tostring(suites, "utf-8", xml_declaration=True)
-        return document + b"\n"
+        verdicts = (
+            Case(verdict.runtime, verdict.what)
+            if verdict.right
+            else Case(
+                verdict.runtime,
+                verdict.what,
+                "failure",
+                verdict.sentence,
+                "\n".join(map(str, verdict.first)),
+            )
+            for verdict in self.every
+        )
+        unjudged = (Case(row.runtime, row.node, "error", row.why) for row in self.unjudged)
+        lacking = (
+            Case(row.runtime or self.model, row.node, "skipped", row.reason) for row in self.lacking
+        )
+        return junit_document(self.model, [*verdicts, *unjudged, *lacking])
 
 
 def _wrapped(lines: Iterable[str]) -> Iterator[str]:
