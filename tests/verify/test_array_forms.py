@@ -18,7 +18,7 @@ from support.cases.wrong_kernels import Array, right
 from tensor_round_verify import Baseline, CannotVerify, complaints, junit_xml, verify
 
 #: Of these the results for patterns are no one's: each call gives others.
-UNSTEADY = {"second-call", "every-third-call"}
+UNSTEADY = {"every-third-call"}
 
 
 Kernel = Callable[..., Any]
@@ -69,28 +69,9 @@ def rows_tail(x: Array) -> Array:
     return y
 
 
-def last(x: Array, y: Array) -> None:
-    if x.size > 1:
-        y[-1] = x[-1]
-
-
 def first(x: Array, y: Array) -> None:
     if x.size > 1:
         y.reshape(-1)[0] = x.reshape(-1)[0]
-
-
-def lane(x: Array, y: Array) -> None:
-    y.reshape(-1)[7::8] = x.reshape(-1)[7::8]
-
-
-def behind_65536(x: Array, y: Array) -> None:
-    """An index of 16 bits."""
-    y.reshape(-1)[1 << 16 :] = x.reshape(-1)[1 << 16 :]
-
-
-def unaligned(x: Array, y: Array) -> None:
-    if x.ctypes.data % 16:
-        y[...] = x
 
 
 def needs_aligned(x: Array) -> Array:
@@ -156,8 +137,6 @@ class Stateful:
     def __call__(self, x: Array) -> Array:
         self.calls += 1
         y = rounded(x)
-        if self.kind == "second call" and self.calls > 1:
-            y[...] = x
         if self.kind == "every third call" and self.calls % 3 == 0 and x.size:
             y.reshape(-1)[x.size // 2] = x.reshape(-1)[x.size // 2]
         if self.kind == "static buffer":
@@ -214,7 +193,8 @@ def after(width: int, what: str, length: int) -> str:
 
 
 NOT_ROUNDED = after(16, "not rounded", 19)
-#: By kind: the kernel, and the words of the one cause that is found.
+#: By kind: the kernel, and the words of the one cause that is found. Further ones, planted in every
+#: operator, are in test_plants.
 SUBTLE: dict[str, tuple[Kernel, str]] = {
     "tail-of-16": (tail(16, same), NOT_ROUNDED),
     "tail-of-8-zero": (
@@ -225,18 +205,11 @@ SUBTLE: dict[str, tuple[Kernel, str]] = {
         tail(4, lambda x: -x),
         after(4, "wrong", 7),
     ),
-    "last-element": (spoiling(last), "the last of 3 elements is not rounded"),
     "first-element": (spoiling(first), "the first of 3 elements is not rounded"),
-    "lane": (spoiling(lane), "element 7 of each 8 is not rounded"),
-    "odd": (
-        where(lambda n: n % 2 == 1, same),
-        "arrays of an odd number of elements are not rounded",
-    ),
     "no-multiple-of-8": (
         where(lambda n: n % 8 > 0, zero),
         "arrays whose length is not a multiple of 8 are zero",
     ),
-    "short": (where(lambda n: n < 16, same), "arrays of fewer than 16 elements are not rounded"),
     "one": (where(lambda n: n == 1, zero), "arrays of one element are zero"),
     "long": (
         where(lambda n: n > 65535, same),
@@ -246,20 +219,12 @@ SUBTLE: dict[str, tuple[Kernel, str]] = {
         where(lambda n: n > 1 << 20, same),
         "arrays of 1,114,113 elements and more are not rounded",
     ),
-    "index-of-16-bits": (
-        spoiling(behind_65536),
-        "the elements after the first 65,536 are not rounded",
-    ),
     "fails-below-8": (
         fails_below_eight,
         "arrays of 1 element and 6 other lengths: IndexError: no whole vector",
     ),
     "empty-fails": (empty_fails, "the empty tensor: ValueError: "),
     "empty-returns": (empty_returns, "the empty tensor: it returned "),
-    "unaligned": (
-        spoiling(unaligned),
-        "wrong in unaligned memory: at addresses that are not multiples of 16",
-    ),
     "needs-aligned": (
         needs_aligned,
         "in unaligned memory, at addresses that are not multiples of 32: MemoryError: not aligned",
@@ -276,7 +241,6 @@ SUBTLE: dict[str, tuple[Kernel, str]] = {
     "in-place": (in_place, "changes its operand"),
     "writes-beyond": (writes_beyond, "writes beyond its operand"),
     "static-buffer": (Stateful("static buffer"), "the next call changes its result"),
-    "second-call": (Stateful("second call"), "differs from call to call: "),
     "every-third-call": (Stateful("every third call"), "differs from call to call"),
     "into-itself": (into, "wrong in place, with out=x"),
     "into-nothing": (out_of_nothing, "wrong with out=y"),
