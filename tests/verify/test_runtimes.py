@@ -21,7 +21,7 @@ from tensor_round_verify import (
     ROUNDINGS,
     RUNTIMES,
     CannotVerify,
-    NotTaken,
+    NotSupported,
     edges,
     rounded,
     verify,
@@ -151,7 +151,7 @@ def test_no_runtime_is_imported_before_it_is_named() -> None:
 def test_unsupported_pair_asked_for_by_name_gets_no_verdict(
     asked: dict[str, Any], why: str
 ) -> None:
-    with pytest.raises(NotTaken, match=why):
+    with pytest.raises(NotSupported, match=why):
         verify("numpy", **asked)
 
 

@@ -30,7 +30,7 @@ from .graphs.verification import verify_model
 from .patterns import blocks, edges, random_patterns, samples
 from .reference import FLOATS, INTEGER_WIDTHS, ROUNDINGS, WIDTHS, all_patterns, is_nan, rounded
 from .report import ClassCount, Complaints, Example, Lacking, Report, Verdict, junit_xml
-from .runtimes import RUNTIMES, NotTaken
+from .runtimes import RUNTIMES, NotSupported
 
 __all__ = [
     "DEVIATIONS",
@@ -51,7 +51,7 @@ __all__ = [
     "ModelReport",
     "NodeLacking",
     "NodeVerdict",
-    "NotTaken",
+    "NotSupported",
     "OutputVerdict",
     "PatternClass",
     "Report",

@@ -54,7 +54,7 @@ def _joined(blocks: Blocks, size: int) -> Array:
 def block_quantize_verdict(
     runtime: Runtime, quantize: QuantizeBlocks, how: BlockQuantization, effort: Effort
 ) -> Verdict:
-    """The verdict on a quantization into blocks; raises :class:`NotTaken`."""
+    """The verdict on a quantization into blocks; raises :class:`NotSupported`."""
     x, fmt = block_operands(how), how.format
     bits = x.reshape(-1).view(bits_type(how.source))
 
@@ -119,7 +119,7 @@ def block_quantize_verdict(
 def block_dequantize_verdict(
     runtime: Runtime, dequantize: DequantizeBlocks, how: BlockDequantization, effort: Effort
 ) -> Verdict:
-    """The verdict on the numbers of blocks; raises :class:`NotTaken`."""
+    """The verdict on the numbers of blocks; raises :class:`NotSupported`."""
     blocks, size = coded_blocks(how.format), how.format.size
     first = dequantize(blocks)
 

@@ -22,7 +22,7 @@ from ..runtimes.runtime import (
     Casts,
     Dequantizes,
     DequantizesBlocks,
-    NotTaken,
+    NotSupported,
     Quantizes,
     QuantizesBlocks,
     RoundBits,
@@ -131,7 +131,7 @@ def _between(source: str, target: str, operator: str, scale: str | None) -> Iter
 def conversion_verdict(
     runtime: Runtime, how: AnyHow, effort: Effort, done: Callable[[int], None]
 ) -> Verdict:
-    """The verdict on a conversion by a runtime; raises :class:`NotTaken`.
+    """The verdict on a conversion by a runtime; raises :class:`NotSupported`.
 
     ``done`` is called with 1 at the end.
     """
@@ -152,7 +152,7 @@ def _verdict(runtime: Runtime, how: AnyHow, effort: Effort) -> Verdict:
         return block_quantize_verdict(runtime, runtime.block_quantize(how), how, effort)
     if isinstance(how, BlockDequantization) and isinstance(runtime, DequantizesBlocks):
         return block_dequantize_verdict(runtime, runtime.block_dequantize(how), how, effort)
-    raise NotTaken(f"it has no {OPERATORS[type(how)]} here")
+    raise NotSupported(f"it has no {OPERATORS[type(how)]} here")
 
 
 def _cast_verdict(cast: RoundBits, how: Cast, effort: Effort) -> Verdict:

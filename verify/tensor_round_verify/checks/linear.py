@@ -17,7 +17,7 @@ from ..explain import Differs
 from ..reference import FLOATS, Bits, bits_type, differs
 from ..report import CallFault, Example, Verdict
 from ..runtimes.forms import Arrays, Values
-from ..runtimes.runtime import NotTaken, QuantizeBits, Runtime, TimedOut, patterns
+from ..runtimes.runtime import NotSupported, QuantizeBits, Runtime, TimedOut, patterns
 from .array_forms import Effort, Findings, Subject
 from .conversion_verdicts import given, verdict_on
 from .repeatability import Tried
@@ -40,7 +40,7 @@ AXES = (
 
 
 def linear_verdict(runtime: Runtime, convert: QuantizeBits, how: Linear, effort: Effort) -> Verdict:
-    """The verdict on a quantization or dequantization; raises :class:`NotTaken`."""
+    """The verdict on a quantization or dequantization; raises :class:`NotSupported`."""
     some = trials if isinstance(how, Quantization) else integer_trials
     has_channels = how.per_axis or how.blocked
     differ = partial(differs, dtype=how.target)
@@ -55,10 +55,10 @@ def linear_verdict(runtime: Runtime, convert: QuantizeBits, how: Linear, effort:
                 want = how.results(trial.operands())
                 tried = Tried.of(partial(_by, convert, trial), trial.bits, want, differ)
             done.append((trial, tried))
-        except NotTaken as error:
+        except NotSupported as error:
             refused.setdefault(error.detail, set()).update(trial.zero_points.tolist())
     if not done:
-        raise NotTaken(next(iter(refused)))
+        raise NotSupported(next(iter(refused)))
     operands = Operands.joined([trial.operands() for trial, _ in done])
     found = verdict_on(how, operands, np.concatenate([tried.got for _, tried in done]))
     skipped = [

@@ -154,7 +154,7 @@ class Judges:
         self._pool.shutdown(cancel_futures=True)
 
     def verdict(self, dtype: str, rounding: str, every: bool) -> Verdict:
-        """The verdict on one dtype and direction; raises :class:`NotTaken`."""
+        """The verdict on one dtype and direction; raises :class:`NotSupported`."""
         unlocked = self._runtime.kernel(dtype, rounding)
         search = search_for(dtype, rounding)
         judged = partial(self._judged, self._locked(unlocked), dtype, rounding, search)

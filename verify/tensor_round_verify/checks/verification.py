@@ -18,7 +18,7 @@ from ..conversions.blocks.formats import FORMATS, RULES, FormatName
 from ..patterns import pattern_count
 from ..reference import ROUNDINGS, WIDTHS, bits_type
 from ..report import Lacking, Pair, Report, Verdict
-from ..runtimes import TIMEOUT, NotTaken, Runtime, open_runtime
+from ..runtimes import TIMEOUT, NotSupported, Runtime, open_runtime
 from ..runtimes.function import Function
 from ..runtimes.runtime import Adapter, TimedOut
 from .array_forms import REPEATS, Effort
@@ -116,7 +116,7 @@ def _verify_rounding(
         rows = [row for row in report.lacking if name in row.pair]
         if name not in judged and not any(row.failed for row in rows):
             why = rows[0].why
-            raise NotTaken(f"{runtime.name}: no verdict on {name}: {why}")
+            raise NotSupported(f"{runtime.name}: no verdict on {name}: {why}")
     if not report.verdicts:
         raise CannotVerify(f"{runtime.name} supports none of the types: {report.lacking[0].why}")
     if runtime.assumed and not dtypes:
@@ -167,7 +167,7 @@ def _report(
             continue
         try:
             verdicts.append(judge())
-        except NotTaken as error:
+        except NotSupported as error:
             lacking.append(Lacking(*pair, error.detail))
             done(size)
         except CannotVerify as error:

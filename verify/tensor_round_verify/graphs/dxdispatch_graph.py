@@ -14,7 +14,7 @@ from tensor_round.contract.operators.importers.dxdispatch import (
     rounding_operators,
 )
 
-from ..runtimes import NotTaken, Runtime
+from ..runtimes import NotSupported, Runtime
 from ..runtimes.tensors import Array, Tensor
 from .graph import Declared, Graph, Node, Rounding, why_unjudged
 
@@ -60,7 +60,7 @@ class DxDispatchGraph(Graph):
     ) -> tuple[str, dict[str, Tensor]]:
         """The tensors as they were given: no runtime here runs DirectML's models."""
         if runtime is not None:
-            raise NotTaken("it runs no models of DirectML")
+            raise NotSupported("it runs no models of DirectML")
         return "as given", {name: Tensor.of(array) for name, array in given.items()}
 
 

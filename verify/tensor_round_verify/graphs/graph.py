@@ -14,7 +14,7 @@ import numpy as np
 from tensor_round.contract.errors import CannotVerify
 
 from ..reference import FLOATS
-from ..runtimes import NotTaken, Runtime
+from ..runtimes import NotSupported, Runtime
 from ..runtimes.tensors import Array, Tensor
 
 
@@ -189,7 +189,7 @@ class Graph(abc.ABC):
         """Run the model with the tensors ``wanted`` as outputs: the runtime's name, and those.
 
         Without a runtime it is run by one that runs every model
-        of this kind. Raises :class:`NotTaken` if the runtime runs no such models,
+        of this kind. Raises :class:`NotSupported` if the runtime runs no such models,
         :class:`NotLoaded` if it cannot load this one, and :class:`CannotVerify` if it fails.
         """
 
@@ -200,11 +200,11 @@ class Graph(abc.ABC):
 
         Raises as :meth:`observed`.
         """
-        raise NotTaken("it runs operators here, not models")
+        raise NotSupported("it runs operators here, not models")
 
     def alone(self, runtime: Runtime, node: Node, operands: Sequence[Tensor]) -> Tensor:
         """The result of a model of this node alone; raises as :meth:`observed`."""
-        raise NotTaken("it runs operators here, not models")
+        raise NotSupported("it runs operators here, not models")
 
     def behind(self, output: str) -> tuple[Node, ...]:
         """The nodes on which an output depends, in order."""

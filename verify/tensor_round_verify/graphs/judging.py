@@ -21,7 +21,7 @@ from ..conversions.patterns import Operands, Trial
 from ..conversions.reference import Integers, infinity
 from ..reference import FLOATS, INTEGER_WIDTHS, WIDTHS, Bits, is_nan, rounded
 from ..report import Verdict
-from ..runtimes import NotTaken, PythonFunction, Runtime
+from ..runtimes import NotSupported, PythonFunction, Runtime
 from ..runtimes.command import Program
 from ..runtimes.runtime import Casts, Quantizes, Rounds
 from ..runtimes.tensors import Tensor
@@ -80,14 +80,14 @@ def alone(node: Node, operands: Sequence[Tensor], runtime: Runtime) -> tuple[Ten
 
     A runtime without the direction rounds by its first one, which is what a port would get; so does
     a function or a program that gets no direction.
-    Raises :class:`NotTaken`.
+    Raises :class:`NotSupported`.
     """
     rule, x = node.rule, operands[0]
     if x.dtype not in WIDTHS:
-        raise NotTaken(f"one of its tensors has type {x.dtype}")
+        raise NotSupported(f"one of its tensors has type {x.dtype}")
     if isinstance(rule, Rounding):
         if not isinstance(runtime, Rounds):
-            raise NotTaken("it has no round here")
+            raise NotSupported("it has no round here")
         rounding, note = rule.rounding, ""
         if rounding not in runtime.roundings:
             rounding = runtime.roundings[0]
@@ -104,9 +104,9 @@ def alone(node: Node, operands: Sequence[Tensor], runtime: Runtime) -> tuple[Ten
             return _quantized_alone(operands, rule, runtime), ""
     except CannotVerify as error:
         # A function or a program that rounds may be none that converts.
-        raise NotTaken(error.reason) from error
+        raise NotSupported(error.reason) from error
     operators = {Casting: "cast", Quantizing: "quantize_linear"}
-    raise NotTaken(f"it has no {operators.get(type(rule), 'dequantize_linear')} here")
+    raise NotSupported(f"it has no {operators.get(type(rule), 'dequantize_linear')} here")
 
 
 def _index(x: Tensor, place: int) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from tensor_round.contract.errors import CannotVerify
 from tensor_round.contract.operators.dialects.onnx import NUMBERS
 from tensor_round.contract.operators.importers.onnx_node import DEFAULT_DOMAINS, label
 
-from ..runtimes import NotTaken, Runtime, open_runtime
+from ..runtimes import NotSupported, Runtime, open_runtime
 from ..runtimes.onnx_model import constant
 from ..runtimes.runtime import RunsOnnx, first_line
 from ..runtimes.tensors import Array, Tensor
@@ -206,7 +206,7 @@ def _invalid(path: Path, what: str) -> Iterator[None]:
 
 def _running(runtime: Runtime) -> RunsOnnx:
     if not isinstance(runtime, RunsOnnx):
-        raise NotTaken("it runs operators here, not models")
+        raise NotSupported("it runs operators here, not models")
     return runtime
 
 

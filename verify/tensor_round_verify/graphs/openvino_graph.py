@@ -12,7 +12,7 @@ from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.operators.dialects.openvino import DTYPES, MODES
 from tensor_round.contract.operators.operator import name_in
 
-from ..runtimes import TIMEOUT, NotTaken, Runtime
+from ..runtimes import TIMEOUT, NotSupported, Runtime
 from ..runtimes.openvino import OpenVINO
 from ..runtimes.tensors import Array, Tensor
 from .graph import Casting, Declared, Graph, Moving, Node, Rounding, Rule, cast_rule, why_unjudged
@@ -73,7 +73,7 @@ class OpenVINOGraph(Graph):
 
     def _openvino(self, runtime: Runtime) -> OpenVINO:
         if not isinstance(runtime, OpenVINO):
-            raise NotTaken("it runs no OpenVINO IR")
+            raise NotSupported("it runs no OpenVINO IR")
         return runtime
 
 

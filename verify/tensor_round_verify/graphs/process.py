@@ -23,7 +23,7 @@ from typing import Any
 from tensor_round.contract.errors import CannotVerify
 
 from ..deadlines import NotDone, within
-from ..runtimes import NotTaken, Runtime, open_runtime
+from ..runtimes import NotSupported, Runtime, open_runtime
 from ..runtimes.command import end_of, last_line
 from ..runtimes.runtime import TimedOut, first_line
 from ..runtimes.tensors import Array, Tensor
@@ -88,7 +88,7 @@ class SeparateGraph(Graph):
     def _ran(self, method: str, runtime: Runtime | None, *arguments: object, **more: object) -> Any:
         """What a method of the graph there returns."""
         if runtime is not None and not runtime.runs_models:
-            raise NotTaken("it runs operators here, not models")
+            raise NotSupported("it runs operators here, not models")
         question = (runtime and runtime.opened_as, method, arguments, more)
         return self._answer(f"running {self.path}", question)
 

@@ -14,7 +14,7 @@ from tensor_round.contract.errors import CannotVerify
 from tensor_round.contract.quoting import not_accepted
 
 from ..checks.rounding import NANS, Nans
-from ..runtimes import TIMEOUT, NotTaken, Runtime, open_runtime
+from ..runtimes import TIMEOUT, NotSupported, Runtime, open_runtime
 from ..runtimes.function import Function
 from ..runtimes.runtime import NotLoaded, TimedOut, first_line
 from ..runtimes.tensors import Array, Tensor
@@ -140,7 +140,7 @@ class _Rows:
         """The tensors of the runtime's own run; None if it does not load the model."""
         try:
             return self._graph.observed(runtime, self._given)
-        except NotTaken:
+        except NotSupported:
             return None
         except NotLoaded as error:
             self._fail(runtime, error)
@@ -197,7 +197,7 @@ class _Rows:
         runs = UnchangedRuns(self._graph, runtime, self._given, self._nans, tensors, wrong)
         try:
             rows = runs.verdicts()
-        except NotTaken:
+        except NotSupported:
             return
         except CannotVerify as error:
             self._fail(runtime, error)

@@ -14,7 +14,7 @@ from tensor_round.contract.quoting import not_accepted
 
 from .command import is_program
 from .function import Function, PythonFunction
-from .runtime import NotTaken, Runtime, first_line
+from .runtime import NotSupported, Runtime, first_line
 
 #: The default limit in seconds for a block in a program or function, and for a service's call.
 TIMEOUT = 30.0
@@ -148,7 +148,7 @@ def open_runtime(text: str | Function, timeout: float = TIMEOUT) -> Runtime:
 __all__ = [
     "RUNTIMES",
     "TIMEOUT",
-    "NotTaken",
+    "NotSupported",
     "PythonFunction",
     "Runtime",
     "open_runtime",

@@ -23,7 +23,7 @@ from ..conversions.patterns import Trial
 from ..deadlines import NotDone, within
 from ..reference import FLOATS, ROUNDINGS, Bits, bits_type
 from .forms import Arrays, Form, Values
-from .runtime import Adapter, NotTaken, QuantizeBits, QuantizeBlocks, RoundBits, TimedOut
+from .runtime import Adapter, NotSupported, QuantizeBits, QuantizeBlocks, RoundBits, TimedOut
 
 #: Placeholders in the command line for the dtype's and the direction's name.
 DTYPE, ROUNDING = "{dtype}", "{rounding}"
@@ -93,7 +93,7 @@ class Program(Adapter):
 
     def _linear(self, how: Quantization | Dequantization) -> QuantizeBits:
         if how.per_axis or how.blocked:
-            raise NotTaken("a program has one scale here")
+            raise NotSupported("a program has one scale here")
         own = BY_NAME[how.target].numpy
 
         def convert(trial: Trial) -> Values:
@@ -135,7 +135,7 @@ class Program(Adapter):
         words = self._words
         for name, (value, default) in told.items():
             if f"{{{name}}}" not in self._text and value != default:
-                raise NotTaken(f"its command line does not name {{{name}}}")
+                raise NotSupported(f"its command line does not name {{{name}}}")
             words = [word.replace(f"{{{name}}}", value) for word in words]
         return words
 

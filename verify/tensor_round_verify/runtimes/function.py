@@ -31,7 +31,7 @@ from .forms import Arrays, Values
 from .runtime import (
     Adapter,
     DequantizeBlocks,
-    NotTaken,
+    NotSupported,
     QuantizeBits,
     QuantizeBlocks,
     RoundBits,
@@ -83,9 +83,9 @@ class PythonFunction(Adapter):
         """The function, with rounding and saturation if it has these parameters."""
         more = self._named(rounding=how.rounding, saturate=how.saturate)
         if "rounding" not in more and how.rounding != "ties_to_even":
-            raise NotTaken("it has no parameter rounding")
+            raise NotSupported("it has no parameter rounding")
         if "saturate" not in more and how.saturate != (BY_NAME[how.target].itemsize == 1):
-            raise NotTaken("it has no parameter saturate")
+            raise NotSupported("it has no parameter saturate")
         target = BY_NAME[how.target].numpy
         return self._by_arrays(
             lambda x: self._called(how.source, x, target, **more), how.source, how.target
@@ -104,17 +104,17 @@ class PythonFunction(Adapter):
         symmetric = len(set(self._parameters) - {"axis", "block_size"}) == 2
         for name, needed in (("axis", how.per_axis), ("block_size", how.blocked)):
             if needed and name not in self._parameters:
-                raise NotTaken(f"it has no parameter {name}")
+                raise NotSupported(f"it has no parameter {name}")
 
         def call(trial: Trial) -> object:
             x, scale, point = how.arrays(trial)
             if symmetric and trial.zero_points.any():
-                raise NotTaken("it has no parameter zero_point")
+                raise NotSupported("it has no parameter zero_point")
             points = () if symmetric else (point,)
             found = self._called(how.source, x, scale, *points, **self._named(**how.options(trial)))
             kind = getattr(found, "dtype", point.dtype)
             if symmetric and kind != BY_NAME[how.target].numpy:
-                raise NotTaken(f"it returns {kind}")
+                raise NotSupported(f"it returns {kind}")
             return found
 
         return self._by_trials(call, how)
@@ -128,7 +128,7 @@ class PythonFunction(Adapter):
                 found = self._called(how.source, x, how.target, how.rounding, **more)
             except CannotVerify as error:
                 if isinstance(error.__cause__, TypeError):  # of a ufunc, without bfloat16, say
-                    raise NotTaken(error.reason) from error
+                    raise NotSupported(error.reason) from error
                 raise
             return self._blocks(found, how.format, x.shape)
 
@@ -148,7 +148,7 @@ class PythonFunction(Adapter):
     def _scaled(self, how: BlockHow) -> dict[str, object]:
         """The argument of the tensor's scale, if the function has a parameter for it."""
         if how.tensor_scale != 1 and "tensor_scale" not in self._parameters:
-            raise NotTaken("it has no parameter tensor_scale")
+            raise NotSupported("it has no parameter tensor_scale")
         return self._named(tensor_scale=np.float32(how.tensor_scale))
 
     def _named(self, **asked: object) -> dict[str, object]:
@@ -168,7 +168,7 @@ class PythonFunction(Adapter):
         except NotDone:
             raise TimedOut(f"{self.name} did not finish within {self._timeout:g} s") from None
         except NotImplementedError as error:
-            raise NotTaken(first_line(error)) from error
+            raise NotSupported(first_line(error)) from error
         except (Exception, SystemExit) as error:
             raise self._failed(dtype, error) from error
 

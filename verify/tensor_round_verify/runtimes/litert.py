@@ -11,7 +11,7 @@ from tensor_round.contract.operators.operator import name_in
 from ..conversions.conversion import Cast, Quantization
 from ..conversions.patterns import Trial
 from .forms import Form
-from .runtime import Adapter, NotTaken, QuantizeBits, RoundBits, plain, version
+from .runtime import Adapter, NotSupported, QuantizeBits, RoundBits, plain, version
 
 #: The builtin operator of each direction.
 OPERATORS = {"ties_to_even": "ROUND", "toward_positive": "CEIL", "toward_negative": "FLOOR"}
@@ -55,7 +55,7 @@ class LiteRT(Adapter):
     def quantize(self, how: Quantization) -> QuantizeBits:
         """Quantize by a model of QUANTIZE, whose scales and zero points are its result's type."""
         if how.source != "float32" or how.target == "uint16":
-            raise NotTaken(f"it does not quantize {how.source} to {how.target}")
+            raise NotSupported(f"it does not quantize {how.source} to {how.target}")
 
         def quantize(trial: Trial) -> Any:
             x, scale, point = how.arrays(trial)

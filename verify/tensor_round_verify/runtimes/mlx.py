@@ -14,7 +14,7 @@ from ..conversions.blocks.quantization import Array
 from ..conversions.conversion import Cast
 from .blocks import BlockLibrary
 from .forms import Form, Values
-from .runtime import Adapter, NotTaken, RoundBits
+from .runtime import Adapter, NotSupported, RoundBits
 
 FUNCTIONS = {
     "ties_to_even": mx.round,
@@ -54,11 +54,11 @@ class MLX(BlockLibrary, Adapter):
         """Cast by ``astype``, or to E4M3 by ``to_fp8``."""
         own = BY_NAME[how.target].numpy
         if how.rounding != "ties_to_even" or how.source not in TYPES:
-            raise NotTaken(f"it has no cast of {how.source} that rounds {how.rounding}")
+            raise NotSupported(f"it has no cast of {how.source} that rounds {how.rounding}")
         if how.saturate and how.target == "float8_e4m3fn":
             return self._casting(lambda x: _numbers(mx.to_fp8(_given(x)), own), how)
         if how.saturate or how.target not in TYPES:
-            raise NotTaken(f"it has no cast to {how.target} here")
+            raise NotSupported(f"it has no cast to {how.target} here")
         target = TYPES[how.target]
         return self._casting(lambda x: _numbers(_given(x).astype(target), own), how)
 

@@ -20,7 +20,7 @@ from ..conversions.patterns import Trial
 from ..reference import bits_type
 from .forms import Form, Values
 from .onnx_model import DTYPES, OPERATORS, cast_model, linear_model, rounding_model
-from .runtime import Adapter, NotTaken, QuantizeBits, RoundBits, first_line, version
+from .runtime import Adapter, NotSupported, QuantizeBits, RoundBits, first_line, version
 from .tensors import Array, Tensor, by_onnxruntime, tensor_of
 
 #: The log severity for errors only.
@@ -39,7 +39,7 @@ class _Onnx(Adapter, abc.ABC):
 
     @abc.abstractmethod
     def _running(self, model: bytes) -> Callable[[Mapping[str, Any]], Any]:
-        """A function that runs the model on its named inputs; raises :class:`NotTaken`."""
+        """A function that runs the model on its named inputs; raises :class:`NotSupported`."""
 
     def _rounds(self, dtype: str, rounding: str) -> Callable[[Values], Any]:
         operator = self._operator(dtype, rounding)
@@ -53,7 +53,7 @@ class _Onnx(Adapter, abc.ABC):
     def cast(self, how: Cast) -> RoundBits:
         """Cast by a model of Cast-25."""
         if how.rounding != "ties_to_even":
-            raise NotTaken(f"ONNX's Cast cannot be asked to round {how.rounding}")
+            raise NotSupported(f"ONNX's Cast cannot be asked to round {how.rounding}")
 
         @cache
         def running(rank: int) -> Callable[[Mapping[str, Any]], Any]:
@@ -104,7 +104,7 @@ class OnnxRuntime(_Onnx):
         try:
             session = _session(model, [self._provider])
         except Exception as error:  # of many classes, which the package does not publish
-            raise NotTaken(first_line(error)) from error
+            raise NotSupported(first_line(error)) from error
         (output,) = (value.name for value in session.get_outputs())
 
         def run(given: Mapping[str, Any]) -> Any:

@@ -16,7 +16,7 @@ from ..conversions.conversion import Cast, Quantization
 from ..conversions.patterns import Trial
 from ..reference import WIDTHS
 from .forms import Form, Values
-from .runtime import Adapter, NotTaken, QuantizeBits, RoundBits, plain, version
+from .runtime import Adapter, NotSupported, QuantizeBits, RoundBits, plain, version
 from .tensors import Array, Tensor, for_openvino, infer, of_openvino
 
 MODES = {rounding.value: mode for mode, rounding in dialect.MODES.items()}
@@ -74,7 +74,7 @@ class OpenVINO(Adapter):
         try:
             from .onnx_model import linear_model, with_constants
         except ImportError as error:
-            raise NotTaken(f"its QuantizeLinear needs the package onnx: {error}") from error
+            raise NotSupported(f"its QuantizeLinear needs the package onnx: {error}") from error
 
         def quantize(trial: Trial) -> Any:
             x, scale, point = (Tensor.of(array) for array in how.arrays(trial))
@@ -170,7 +170,7 @@ class OpenVINO(Adapter):
         """Compile the node that ``make`` returns for opset5 and a parameter, for this device.
 
         The result turns arrays of ``dtype`` and ``rank`` dimensions into those of ``target``.
-        Raises :class:`NotTaken` if the node does not compile.
+        Raises :class:`NotSupported` if the node does not compile.
         """
         import openvino
         from openvino import opset5
@@ -181,7 +181,7 @@ class OpenVINO(Adapter):
             node = make(opset5, parameter)
             request = self.infer_request(openvino.Model([node], [parameter]), strict=True)
         except Exception as error:  # of classes that the bindings do not document
-            raise NotTaken(self._told(error)) from error
+            raise NotSupported(self._told(error)) from error
 
         def rounds(x: Values) -> Values:
             request.set_input_tensor(for_openvino(x))

@@ -61,7 +61,7 @@ class TimedOut(CannotVerify):
     """The runtime was not done in time: it is not called again."""
 
 
-class NotTaken(CannotVerify):
+class NotSupported(CannotVerify):
     """The runtime does not support this dtype or direction."""
 
 
@@ -71,7 +71,7 @@ class NotLoaded(CannotVerify):
 
 @runtime_checkable
 class Rounds(Protocol):
-    """A runtime that rounds; each of these methods raises :class:`NotTaken`."""
+    """A runtime that rounds; each of these methods raises :class:`NotSupported`."""
 
     #: The dtypes and directions that are verified by default; some may not be supported.
     dtypes: tuple[str, ...]
@@ -313,7 +313,7 @@ class Adapter(Runtime, abc.ABC):
     def _operator(self, dtype: str, rounding: str) -> Any:
         """The runtime's operator for dtype and direction."""
         if dtype not in self.dtypes or rounding not in self.operators:
-            raise NotTaken(f"it has no operator for {dtype} {rounding}")
+            raise NotSupported(f"it has no operator for {dtype} {rounding}")
         return self.operators[rounding]
 
 
@@ -337,19 +337,19 @@ def patterns(result: object, shape: tuple[int, ...], dtype: str, who: str) -> Bi
 
 
 def probed(kernel: RoundBits, dtype: str) -> RoundBits:
-    """The kernel, if it rounds one element; else raises :class:`NotTaken` with its error."""
+    """The kernel, if it rounds one element; else raises :class:`NotSupported` with its error."""
     try:
         kernel(np.zeros(1, bits_type(dtype)))
     except CannotVerify as error:
-        raise NotTaken(error.reason) from error
+        raise NotSupported(error.reason) from error
     return kernel
 
 
 def plain(how: Cast) -> None:
-    """Raise :class:`NotTaken` for a cast that saturates, or rounds other than ties to even."""
+    """Raise :class:`NotSupported` for a cast that saturates, or rounds other than ties to even."""
     if how.rounding != "ties_to_even" or how.saturate:
         asked = "saturate" if how.saturate else f"round {how.rounding}"
-        raise NotTaken(f"its casts cannot be asked to {asked}")
+        raise NotSupported(f"its casts cannot be asked to {asked}")
 
 
 def first_line(error: BaseException) -> str:

@@ -15,7 +15,7 @@ from ..conversions.conversion import Cast, Quantization
 from ..conversions.patterns import Trial
 from ..reference import FLOATS, INTEGER_WIDTHS
 from .forms import Values
-from .runtime import Adapter, NotTaken, QuantizeBits, RoundBits, first_line, plain, version
+from .runtime import Adapter, NotSupported, QuantizeBits, RoundBits, first_line, plain, version
 
 FUNCTIONS = {
     "ties_to_even": "round",
@@ -81,11 +81,11 @@ class Torch(Adapter):
 
         kinds = {"int8": torch.qint8, "uint8": torch.quint8}
         if how.source != "float32" or how.target not in kinds:
-            raise NotTaken(f"it does not quantize {how.source} to {how.target}")
+            raise NotSupported(f"it does not quantize {how.source} to {how.target}")
         kind = kinds[how.target]
 
         if how.blocked:
-            raise NotTaken("it has no blocks here")
+            raise NotSupported("it has no blocks here")
 
         def quantize(trial: Trial) -> Any:
             operands, scale, _ = how.arrays(trial)

@@ -17,7 +17,7 @@ from tensor_round.contract.dtypes import BY_NAME
 
 from ..conversions.conversion import Cast
 from .forms import Form, Values
-from .runtime import Adapter, NotTaken, RoundBits, plain, version
+from .runtime import Adapter, NotSupported, RoundBits, plain, version
 
 #: Elements of a program of a kernel.
 BLOCK = 1 << 16
@@ -61,7 +61,7 @@ class Triton(Adapter):
         """Cast by ``to``."""
         plain(how)
         if how.source == "float64":
-            raise NotTaken("it casts float32 here")
+            raise NotSupported("it casts float32 here")
         return self._casting(_running(_cast, how.source, how.target), how)
 
 
