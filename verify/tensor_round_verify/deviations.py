@@ -50,9 +50,6 @@ class RoundingDeviation(Deviation):
         """The kernel with this fault."""
         return lambda bits, dtype, rounding: self.change(bits, dtype, rounding, kernel)
 
-    def __str__(self) -> str:
-        return self.name
-
 
 def _direction(name: str, rounding: str, source: str) -> RoundingDeviation:
     return RoundingDeviation(

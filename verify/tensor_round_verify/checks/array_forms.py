@@ -301,11 +301,9 @@ class ArrayForms:
             where = cause_of_starts(list(found.wrong), tried)
             self._add(f"wrong in unaligned memory: {where}", found.first)
         if found.failed:
-            where, outcome = (
-                cause_of_starts(list(found.failed), tried),
-                [*found.failed.values()][-1],
-            )
-            self._add(f"in unaligned memory, {where}: {outcome.why}")
+            where = cause_of_starts(list(found.failed), tried)
+            why = [*found.failed.values()][-1].why
+            self._add(f"in unaligned memory, {where}: {why}")
 
     def _strides(self) -> None:
         self._tried(self._trials.strided(ranks=self._has_ranks), "strided input")

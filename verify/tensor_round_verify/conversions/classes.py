@@ -12,7 +12,7 @@ from .conversion import Cast, Dequantization
 from .deviation import AnyHow
 from .patterns import Operands
 from .reference import (
-    Integers,
+    Numbers,
     decoded,
     divided,
     encoded,
@@ -46,7 +46,8 @@ class ConversionClass(ElementClass):
 def classes_of(how: AnyHow, operands: Operands) -> Codes:
     """The class of each operand of a conversion, as its number."""
     if isinstance(how, Cast):
-        return _of_cast(operands.bits, how.source, how.target)
+        codes = _of_numbers(decoded(operands.bits, how.source), how.target)
+        return _with_specials(codes, operands.bits, how.source)
     if isinstance(how, BlockQuantization):
         return _of_block(how, operands)
     if isinstance(how, BlockDequantization):
@@ -54,22 +55,25 @@ def classes_of(how: AnyHow, operands: Operands) -> Codes:
         codes[is_nan(how.target, how.results(operands))] = ConversionClass.NAN
         return codes
     if isinstance(how, Dequantization):
-        return _of_product(how.integers(operands), operands.scales, how.target)
+        integers = how.integers(operands)
+        codes = _of_numbers(products(integers, operands.scales, how.target), how.target)
+        codes[integers == 0] = ConversionClass.POSITIVE_ZERO
+        return codes
     return _of_quotient(operands, how.source, how.target)
 
 
-def _of_cast(bits: Bits, source: str, target: str) -> Codes:
-    """The class of each operand of a cast, as its number."""
+def _of_numbers(numbers: Numbers, target: str) -> Codes:
+    """The class of each number that is rounded to a float type."""
     fmt = FLOATS[target]
-    nearest = encoded(decoded(bits, source), fmt, "ties_to_even")
-    codes = np.full(bits.shape, ConversionClass.OTHER, np.uint8)
+    nearest = encoded(numbers, fmt, "ties_to_even")
+    codes = np.full(numbers.negative.shape, ConversionClass.OTHER, np.uint8)
     codes[nearest.exact] = ConversionClass.REPRESENTABLE
     subnormal = (nearest.pattern < 1 << fmt.fraction_bits) & ~nearest.exact
     codes[subnormal] = ConversionClass.SUBNORMAL_RESULT
     codes[nearest.near] = ConversionClass.NEXT_TO_A_TIE
     codes[nearest.tie] = ConversionClass.EXACT_TIE
     codes[nearest.pattern > largest(target)] = ConversionClass.BEYOND_THE_LARGEST
-    return _with_specials(codes, bits, source)
+    return codes
 
 
 def _of_quotient(operands: Operands, source: str, target: str) -> Codes:
@@ -88,19 +92,6 @@ def _of_quotient(operands: Operands, source: str, target: str) -> Codes:
     codes[kinds == PatternClass.EXACT_TIE] = ConversionClass.EXACT_TIE
     codes[(sums < least) | (sums > most)] = ConversionClass.BEYOND_THE_LARGEST
     return _with_specials(codes, bits, source)
-
-
-def _of_product(integers: Integers, scales: Bits, source: str) -> Codes:
-    """The class of each operand of a dequantization, by its product."""
-    fmt = FLOATS[source]
-    nearest = encoded(products(integers, scales, source), fmt, "ties_to_even")
-    codes = np.full(integers.shape, ConversionClass.OTHER, np.uint8)
-    codes[nearest.exact] = ConversionClass.REPRESENTABLE
-    codes[nearest.near] = ConversionClass.NEXT_TO_A_TIE
-    codes[nearest.tie] = ConversionClass.EXACT_TIE
-    codes[nearest.pattern > largest(source)] = ConversionClass.BEYOND_THE_LARGEST
-    codes[integers == 0] = ConversionClass.POSITIVE_ZERO
-    return codes
 
 
 def _of_block(how: BlockQuantization, operands: Operands) -> Codes:

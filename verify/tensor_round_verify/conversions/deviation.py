@@ -25,9 +25,6 @@ class ConversionDeviation(Deviation):
         """Whether the conversion has these values already."""
         return all(getattr(how, name) == value for name, value in self.changes.items())
 
-    def __str__(self) -> str:
-        return self.name
-
 
 def deviated(how: Kind, deviations: Iterable[ConversionDeviation]) -> Kind:
     """The conversion, changed by these deviations."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -116,12 +116,7 @@ class NodeLacking:
 
     def as_data(self) -> dict[str, Any]:
         """The row as JSON values."""
-        return {
-            "node": self.node,
-            "operator": self.operator,
-            "runtime": self.runtime or None,
-            "why": self.why,
-        }
+        return {**asdict(self), "runtime": self.runtime or None}
 
 
 def why_unjudged(operator: str) -> str:

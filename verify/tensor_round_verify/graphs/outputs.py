@@ -94,19 +94,8 @@ class OutputVerdict:
 
     def as_data(self) -> dict[str, Any]:
         """The verdict as JSON values."""
-        return {
-            "output": self.output,
-            "runtime": self.runtime,
-            "dtype": self.dtype,
-            "shape": list(self.shape),
-            "beside": self.beside,
-            "right": self.right,
-            "tried": self.tried,
-            "different": self.different,
-            "first": [example.as_data() for example in self.first],
-            "behind": list(self.behind),
-            "sentence": self.sentence,
-        }
+        first = [example.as_data() for example in self.first]
+        return {**asdict(self), "first": first, "right": self.right, "sentence": self.sentence}
 
 
 #: What outputs are compared with.
