@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -32,9 +33,10 @@ def cause_of_lengths(found: ByLength, tried: Sequence[int], noun: str) -> str:
     nouns = f"{noun}s"
     if all(wrong.places.size == n for n, wrong in found.items()):
         return f"{_lengths(set(found), tried, noun)} are {what}"
-    for rule in (_end, _rest, _lane, _tail):
-        if told := rule(found, tried, what, noun):
-            return told
+    if told := _rule_of_places(found, noun):
+        return f"{told} {what}"
+    if told := _tail(found, tried, what, noun):
+        return told
     n, wrong = next(iter(found.items()))
     count = f"{wrong.places.size:,} of {n:,} {nouns}, the first of them {noun} {wrong.places[0]:,}"
     return f"{_lengths(set(found), tried, noun)} are wrong in part: {count}, are {what}"
@@ -61,39 +63,32 @@ def _tail(found: ByLength, tried: Sequence[int], what: str, noun: str) -> str:
     return ""
 
 
-def _end(found: ByLength, tried: Sequence[int], what: str, noun: str) -> str:
-    """As many elements at one end of every array."""
-    sizes = {wrong.places.size for wrong in found.values()}
-    n = max(min(found), sorted(found)[-1] if len(found) == 1 else sorted(found)[1])
-    if len(sizes) == 1 and len(found) > 1 and max(sizes) < n:
-        (size,) = sizes
+def _rule_of_places(found: ByLength, noun: str) -> str:
+    """What is wrong in every array, if its places follow from the length."""
+
+    def everywhere(places: Callable[[int], Places]) -> bool:
+        return all(np.array_equal(wrong.places, places(n)) for n, wrong in found.items())
+
+    some = found[min(found)].places
+    size, start = some.size, int(some[0])
+    n = sorted(found)[:2][-1]
+    if len(found) > 1 and size < n:  # as many at one end
         verb = "is" if size == 1 else "are"
-        if all(wrong.places[0] == 0 and wrong.places[-1] == size - 1 for wrong in found.values()):
-            return f"{_ends('first', size, n, noun)} {verb} {what}"
-        if all(wrong.places[0] == n - size for n, wrong in found.items()):
-            return f"{_ends('last', size, n, noun)} {verb} {what}"
+        if everywhere(lambda n: np.arange(size)):
+            return f"{_ends('first', size, n, noun)} {verb}"
+        if everywhere(lambda n: np.arange(n - size, n)):
+            return f"{_ends('last', size, n, noun)} {verb}"
+    if start and everywhere(lambda n: np.arange(start, n)):
+        return f"the {noun}s after the first {start:,} are"
+    for width in WIDTHS:  # one of each vector
+        lane = start % width
+        if max(found) > lane + width and everywhere(partial(_lane, lane, width)):
+            return f"{noun} {lane} of each {width} is"
     return ""
 
 
-def _rest(found: ByLength, tried: Sequence[int], what: str, noun: str) -> str:
-    """All elements behind the first few."""
-    first = {int(wrong.places[0]) for wrong in found.values()}
-    if len(first) == 1 and 0 not in first:
-        (start,) = first
-        if all(wrong.places.size == n - start for n, wrong in found.items()):
-            return f"the {noun}s after the first {start:,} are {what}"
-    return ""
-
-
-def _lane(found: ByLength, tried: Sequence[int], what: str, noun: str) -> str:
-    """One element of each vector."""
-    for width in WIDTHS:
-        lane = int(next(iter(found.values())).places[0]) % width
-        lanes = {n: np.arange(lane, n, width) for n in found}
-        same = all(np.array_equal(wrong.places, lanes[n]) for n, wrong in found.items())
-        if same and max(map(len, lanes.values())) > 1:
-            return f"{noun} {lane} of each {width} is {what}"
-    return ""
+def _lane(lane: int, width: int, length: int) -> Places:
+    return np.arange(lane, length, width)
 
 
 def _ends(which: str, count: int, length: int, noun: str) -> str:
