@@ -305,6 +305,8 @@ def test_an_array_of_another_type_is_a_conversion(
     a = numbers() - (9 if "narrow range" in names else 0)
     b = convert(numbers())
     found = tr.compare(a, b)
+    assert isinstance(found, tr.Comparison)
+    assert (found.dtype, found.target) == ("float32", b.dtype.name)
     assert (found.conversion, found.deviations, found.different) == (told, names, 0), str(found)
     assert found.exact == (not names)
     assert found.sentence.startswith(f"array b is array a {told}")
