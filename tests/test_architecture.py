@@ -65,7 +65,19 @@ LIBRARIES: dict[str, set[str]] = {
         "cupyx",
         "opentelemetry",
     },
-    "verify": {"numpy", "onnx", "gguf", "mlx", "tinygrad", "torch", "triton"},
+    "verify": {
+        "numpy",
+        "onnx",
+        "gguf",
+        "mlx",
+        "tinygrad",
+        "torch",
+        "triton",
+        "jax",
+        "jaxlib",
+        "ai_edge_litert",
+        "flatbuffers",
+    },
     "cli": {"numpy", "ml_dtypes", "typer"},
 }
 

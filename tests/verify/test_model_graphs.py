@@ -33,7 +33,7 @@ from tensor_round_verify.graphs.judging import NoRule, alone, verdict_of
 from tensor_round_verify.reference import bits_type
 from tensor_round_verify.report import Verdict
 from tensor_round_verify.runtimes import PythonFunction, open_runtime
-from tensor_round_verify.runtimes.tensors import Tensor
+from tensor_round_verify.runtimes.model_tensors import Tensor
 
 X = np.array([[-2.5, -0.3, 0.5], [1.5, 2.5, 8388609]], np.float32)
 

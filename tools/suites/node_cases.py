@@ -22,7 +22,7 @@ from tensor_round.contract.errors import CannotVerify
 from tensor_round_verify import verify_model
 from tensor_round_verify.graphs.judging import verdict_of
 from tensor_round_verify.graphs.onnx_graph import JUDGED, OnnxGraph
-from tensor_round_verify.runtimes.tensors import Tensor
+from tensor_round_verify.runtimes.model_tensors import Tensor
 
 Array = npt.NDArray[Any]
 #: Who expects the results that are in the cases.

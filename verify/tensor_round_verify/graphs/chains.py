@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..reference import FLOATS, Flags, is_nan
-from ..runtimes.tensors import Tensor
+from ..runtimes.model_tensors import Tensor
 from .graph import Graph, Moving, Node, Quantizing
 from .judging import NoRule, result_of
 

@@ -15,7 +15,7 @@ from tensor_round.contract.operators.importers.dxdispatch import (
 )
 
 from ..runtimes import NotSupported, Runtime
-from ..runtimes.tensors import Array, Tensor
+from ..runtimes.model_tensors import Array, Tensor
 from .graph import Declared, Graph, Node, Rounding, why_unjudged
 
 #: The operator's name in DirectML, and that of its input.

@@ -15,7 +15,7 @@ from tensor_round.contract.errors import CannotVerify
 
 from ..reference import FLOATS
 from ..runtimes import NotSupported, Runtime
-from ..runtimes.tensors import Array, Tensor
+from ..runtimes.model_tensors import Array, Tensor
 
 
 @dataclass(frozen=True, slots=True)

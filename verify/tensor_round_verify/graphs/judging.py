@@ -23,8 +23,8 @@ from ..reference import FLOATS, INTEGER_WIDTHS, WIDTHS, Bits, is_nan, rounded
 from ..report import Verdict
 from ..runtimes import NotSupported, PythonFunction, Runtime
 from ..runtimes.command import Program
+from ..runtimes.model_tensors import Tensor
 from ..runtimes.runtime import Casts, Quantizes, Rounds
-from ..runtimes.tensors import Tensor
 from .graph import Casting, Dequantizing, Moving, Node, Quantizing, Rounding, Rule
 
 Number = TypeVar("Number", bound=np.integer)

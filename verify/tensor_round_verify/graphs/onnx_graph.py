@@ -17,9 +17,9 @@ from tensor_round.contract.operators.dialects.onnx import NUMBERS
 from tensor_round.contract.operators.importers.onnx_node import DEFAULT_DOMAINS, label
 
 from ..runtimes import NotSupported, Runtime, open_runtime
+from ..runtimes.model_tensors import Array, Tensor
 from ..runtimes.onnx_model import constant
 from ..runtimes.runtime import RunsOnnx, first_line
-from ..runtimes.tensors import Array, Tensor
 from .graph import (
     Declared,
     Dequantizing,

@@ -13,8 +13,8 @@ from tensor_round.contract.operators.dialects.openvino import DTYPES, MODES
 from tensor_round.contract.operators.operator import name_in
 
 from ..runtimes import TIMEOUT, NotSupported, Runtime
+from ..runtimes.model_tensors import Array, Tensor
 from ..runtimes.openvino import OpenVINO
-from ..runtimes.tensors import Array, Tensor
 from .graph import Casting, Declared, Graph, Moving, Node, Rounding, Rule, cast_rule, why_unjudged
 
 DIRECTIONS = {"Ceiling": "toward_positive", "Floor": "toward_negative"}

@@ -15,7 +15,7 @@ from tensor_round.contract.errors import CannotVerify
 from ..checks.rounding import Nans
 from ..reference import WIDTHS, Flags, differs
 from ..runtimes import Runtime
-from ..runtimes.tensors import Array, Tensor
+from ..runtimes.model_tensors import Array, Tensor
 from .chains import Expected, expected_outputs
 from .graph import Graph, NodeLacking
 

@@ -25,8 +25,8 @@ from tensor_round.contract.errors import CannotVerify
 from ..deadlines import NotDone, within
 from ..runtimes import NotSupported, Runtime, open_runtime
 from ..runtimes.command import end_of, last_line
+from ..runtimes.model_tensors import Array, Tensor
 from ..runtimes.runtime import TimedOut, first_line
-from ..runtimes.tensors import Array, Tensor
 from .graph import Graph, Node
 
 #: The graphs that are read in a process: modules, classes, packages.

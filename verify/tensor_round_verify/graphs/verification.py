@@ -16,8 +16,8 @@ from tensor_round.contract.quoting import not_accepted
 from ..checks.rounding import NANS, Nans
 from ..runtimes import TIMEOUT, NotSupported, Runtime, open_runtime
 from ..runtimes.function import Function
+from ..runtimes.model_tensors import Array, Tensor
 from ..runtimes.runtime import NotLoaded, TimedOut, first_line
-from ..runtimes.tensors import Array, Tensor
 from .dxdispatch_graph import DxDispatchGraph
 from .graph import Graph, Node, NodeLacking
 from .judging import alone, verdict_of

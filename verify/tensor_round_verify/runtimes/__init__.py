@@ -29,10 +29,10 @@ class RuntimeName:
     """
 
     name: str
-    argument: str
     about: str
     factory: str
     package: str | None = None
+    argument: str = ""
 
     @property
     def required(self) -> bool:
@@ -52,65 +52,87 @@ class RuntimeName:
 
 RUNTIMES = (
     RuntimeName(
-        *("onnxruntime", "[:PROVIDER]", "ONNX Runtime's Round, Ceil, Floor"),
-        *("onnx.OnnxRuntime", "onnxruntime onnx"),
+        "onnxruntime",
+        "ONNX Runtime's Round, Ceil, Floor",
+        "onnx.OnnxRuntime",
+        "onnxruntime onnx",
+        argument="[:PROVIDER]",
     ),
     RuntimeName(
-        *("onnx-reference", "", "the onnx package's reference evaluator"),
-        *("onnx.OnnxReference", "onnx"),
-    ),
-    RuntimeName("openvino", "[:DEVICE]", "OpenVINO's Round-5", "openvino.OpenVINO", "openvino"),
-    RuntimeName(
-        *("litert", "[:builtin]", "LiteRT's ROUND, CEIL, FLOOR, by XNNPACK or its own kernels"),
-        *("litert.LiteRT", "ai-edge-litert"),
+        "onnx-reference", "the onnx package's reference evaluator", "onnx.OnnxReference", "onnx"
     ),
     RuntimeName(
-        "torch", "[:DEVICE]", "PyTorch's round, trunc, ceil, floor", "torch.Torch", "torch"
-    ),
-    RuntimeName("jax", "", "JAX's lax.round, trunc, ceil, floor", "jax.Jax", "jax"),
-    RuntimeName(
-        *("stablehlo", "", "StableHLO's interpreter, as in the jaxlib wheel"),
-        *("stablehlo.StableHLO", "jax"),
-    ),
-    RuntimeName("numpy", "", "NumPy's rint, trunc, ceil, floor; ml_dtypes' types", "arrays.NumPy"),
-    RuntimeName("cupy", "", "CuPy's rint, trunc, ceil, floor", "arrays.open_cupy", "cupy-cuda13x"),
-    RuntimeName(
-        *("webgpu", "[:ggml]", "WGSL's round, trunc, ceil, floor on a GPU, or ggml's shader"),
-        *("webgpu.WebGPU", "wgpu"),
+        "openvino",
+        "OpenVINO's Round-5, Convert-1, and QuantizeLinear as it reads it",
+        "openvino.OpenVINO",
+        "openvino",
+        argument="[:DEVICE]",
     ),
     RuntimeName(
-        *("torchao", "", "torchao's to_mx and nvfp4_quantize, of blocks"),
-        *("blocks.open_torchao", "torchao"),
+        "litert",
+        "LiteRT's ROUND, CEIL, FLOOR, CAST and QUANTIZE, by XNNPACK or its own kernels",
+        "litert.LiteRT",
+        "ai-edge-litert",
+        argument="[:builtin]",
     ),
     RuntimeName(
-        *("gfloat", "", "gfloat's rounding and its scales by amax, of blocks"),
-        *("blocks.open_gfloat", "gfloat"),
+        "torch", "PyTorch's round, trunc, ceil, floor", "torch.Torch", "torch", argument="[:DEVICE]"
+    ),
+    RuntimeName("jax", "JAX's lax.round, trunc, ceil, floor", "jax.Jax", "jax"),
+    RuntimeName(
+        "stablehlo", "StableHLO's interpreter, as in the jaxlib wheel", "stablehlo.StableHLO", "jax"
+    ),
+    RuntimeName("numpy", "NumPy's rint, trunc, ceil, floor; ml_dtypes' types", "arrays.NumPy"),
+    RuntimeName("cupy", "CuPy's rint, trunc, ceil, floor", "arrays.open_cupy", "cupy-cuda13x"),
+    RuntimeName(
+        "webgpu",
+        "WGSL's round, trunc, ceil, floor on a GPU, or ggml's shader",
+        "webgpu.WebGPU",
+        "wgpu",
+        argument="[:ggml]",
     ),
     RuntimeName(
-        *("mlx", "", "MLX's round, trunc, ceil, floor, astype and quantize, on the CPU"),
-        *("mlx.MLX", "mlx[cpu]"),
+        "torchao", "torchao's to_mx and nvfp4_quantize, of blocks", "blocks.open_torchao", "torchao"
     ),
     RuntimeName(
-        *("tinygrad", "[:DEVICE]", "tinygrad's round, trunc, ceil, floor"),
-        *("tinygrad.Tinygrad", "tinygrad"),
+        "gfloat",
+        "gfloat's rounding and its scales by amax, of blocks",
+        "blocks.open_gfloat",
+        "gfloat",
     ),
     RuntimeName(
-        *("triton", "", "Triton's floor, ceil and casts in its interpreter"),
-        *("triton.Triton", "triton torch"),
+        "mlx",
+        "MLX's round, trunc, ceil, floor, astype and quantize, on the CPU",
+        "mlx.MLX",
+        "mlx[cpu]",
     ),
     RuntimeName(
-        *("gguf", "", "gguf's MXFP4 and NVFP4, of blocks"),
-        *("gguf.open_gguf", "gguf"),
+        "tinygrad",
+        "tinygrad's round, trunc, ceil, floor",
+        "tinygrad.Tinygrad",
+        "tinygrad",
+        argument="[:DEVICE]",
     ),
     RuntimeName(
-        *("python", ":MODULE:FUNCTION", "a function that gets and returns a NumPy array"),
+        "triton",
+        "Triton's floor, ceil and casts in its interpreter",
+        "triton.Triton",
+        "triton torch",
+    ),
+    RuntimeName("gguf", "gguf's MXFP4 and NVFP4, of blocks", "gguf.open_gguf", "gguf"),
+    RuntimeName(
+        "python",
+        "a function that gets and returns a NumPy array",
         "function.open_function",
+        argument=":MODULE:FUNCTION",
     ),
     RuntimeName(
-        *("cmd", ":PROGRAM", "a program: little-endian elements on stdin and stdout"),
+        "cmd",
+        "a program: little-endian elements on stdin and stdout",
         "command.Program",
+        argument=":PROGRAM",
     ),
-    RuntimeName("service", ":URL", "a tensor-round service", "service.Service"),
+    RuntimeName("service", "a tensor-round service", "service.Service", argument=":URL"),
 )
 
 
@@ -145,11 +167,4 @@ def open_runtime(text: str | Function, timeout: float = TIMEOUT) -> Runtime:
     return adapter
 
 
-__all__ = [
-    "RUNTIMES",
-    "TIMEOUT",
-    "NotSupported",
-    "PythonFunction",
-    "Runtime",
-    "open_runtime",
-]
+__all__ = ["RUNTIMES", "TIMEOUT", "NotSupported", "PythonFunction", "Runtime", "open_runtime"]

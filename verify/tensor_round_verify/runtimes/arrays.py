@@ -13,21 +13,15 @@ from tensor_round.contract.errors import CannotVerify
 from ..conversions.conversion import Cast
 from ..reference import FLOATS
 from .forms import Values
-from .runtime import Adapter, RoundBits, first_line, plain, version
+from .runtime import FUNCTIONS, Adapter, PlainCasts, first_line, version
 
-FUNCTIONS = {
-    "ties_to_even": "rint",
-    "toward_zero": "trunc",
-    "toward_positive": "ceil",
-    "toward_negative": "floor",
-}
+OPERATORS = {**FUNCTIONS, "ties_to_even": "rint"}
 
 
 class ArrayLibrary(Adapter):
     """A library with NumPy's functions: ``rint``, ``trunc``, ``ceil``, ``floor``."""
 
-    operators = FUNCTIONS
-    roundings = tuple(FUNCTIONS)
+    operators = OPERATORS
 
     def __init__(self, library: ModuleType, dtypes: tuple[str, ...], *, concurrent: bool) -> None:
         self.name = f"{library.__name__} {version(library)}"
@@ -46,7 +40,7 @@ class ArrayLibrary(Adapter):
         return rounded
 
 
-class NumPy(ArrayLibrary):
+class NumPy(ArrayLibrary, PlainCasts):
     """NumPy, with the types of ml_dtypes."""
 
     def __init__(self, _: str, __: float) -> None:
@@ -59,11 +53,9 @@ class NumPy(ArrayLibrary):
 
         return f"{self.name}, ml_dtypes {version(ml_dtypes)}"
 
-    def cast(self, how: Cast) -> RoundBits:
-        """Cast by ``astype``."""
-        plain(how)
+    def _casts(self, how: Cast) -> Callable[[Values], Values]:
         target = BY_NAME[how.target].numpy
-        return self._casting(lambda x: x.astype(target), how)
+        return lambda x: x.astype(target)
 
 
 def open_cupy(_: str, __: float) -> ArrayLibrary:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..conversions.blocks.quantization import Array, BlockDequantization, BlockQuantization
+from .forms import ANY, Form
 from .function import Function, PythonFunction
 from .runtime import DequantizeBlocks, QuantizeBlocks, Runtime, version
 
@@ -19,8 +20,10 @@ class BlockLibrary(Runtime):
 
     concurrent = False
 
-    def __init__(self, name: str, quantize: Function, dequantize: Function) -> None:
-        self.name = name
+    def __init__(
+        self, name: str, quantize: Function, dequantize: Function, forms: Form = ANY
+    ) -> None:
+        self.name, self.forms = name, forms
         self._quantize = PythonFunction(quantize, 600, name)
         self._dequantize = PythonFunction(dequantize, 600, name)
         # One thread for all calls.
@@ -35,12 +38,19 @@ class BlockLibrary(Runtime):
         return self._dequantize.block_dequantize(how)
 
 
+def matrix(x: Array) -> Array:
+    """The rows of an array; some libraries know blocks of matrices alone."""
+    return x.reshape(-1, x.shape[-1])
+
+
 def open_torchao(_: str, __: float) -> BlockLibrary:
     """Torchao's ``to_mx``, ``nvfp4_quantize`` and their inverses."""
     import torch
     import torchao
     from torchao.prototype.mx_formats import mx_tensor as mx
     from torchao.prototype.mx_formats import nvfp4_tensor as nv
+
+    from .torch import for_torch, of_torch
 
     types = {
         "mxfp8_e4m3": torch.float8_e4m3fn,
@@ -53,18 +63,20 @@ def open_torchao(_: str, __: float) -> BlockLibrary:
     def quantize(x: Array, fmt: str, scale: str, tensor_scale: float = 1.0) -> Any:
         if x.dtype == np.float16 or fmt == "mxint8":
             raise NotImplementedError(f"it does not quantize {x.dtype} to {fmt}")
+        rows = for_torch(matrix(x))
         if fmt == "nvfp4":
             by = None if tensor_scale == 1 else torch.tensor(tensor_scale)
-            return _bytes(nv.nvfp4_quantize(_tensor(x), 16, by), x.shape)
+            return _bytes(nv.nvfp4_quantize(rows, 16, by), x.shape)
         mode = mx.ScaleCalculationMode[scale.upper()]
-        return _bytes(mx.to_mx(_tensor(x), types[fmt], 32, mode), x.shape)
+        return _bytes(mx.to_mx(rows, types[fmt], 32, mode), x.shape)
 
     def dequantize(
         scales: Array, codes: Array, fmt: str, dtype: Any, tensor_scale: float = 1.0
     ) -> Array:
         if fmt == "mxint8":
             raise NotImplementedError("it has no mxint8")
-        own, packed = getattr(torch, dtype.name), torch.from_numpy(_packed(codes, fmt))
+        own, scales = getattr(torch, dtype.name), matrix(scales)
+        packed = torch.from_numpy(matrix(_packed(codes, fmt)))
         if fmt == "nvfp4":
             by = None if tensor_scale == 1 else torch.tensor(tensor_scale)
             scale = torch.from_numpy(scales).view(torch.float8_e4m3fn)
@@ -73,9 +85,9 @@ def open_torchao(_: str, __: float) -> BlockLibrary:
             elements = packed.view(types[fmt]) if fmt.startswith("mxfp8") else packed
             scale = torch.from_numpy(scales).view(torch.float8_e8m0fnu)
             found = mx.to_dtype(elements, scale, types[fmt], 32, own)
-        return _numbers(found, dtype)
+        return of_torch(found.contiguous(), dtype).reshape(codes.shape)
 
-    return BlockLibrary(f"torchao {version(torchao)}", quantize, dequantize)
+    return BlockLibrary(f"torchao {version(torchao)}", quantize, dequantize, ~Form.EMPTY)
 
 
 def open_gfloat(_: str, __: float) -> BlockLibrary:
@@ -109,13 +121,6 @@ def open_gfloat(_: str, __: float) -> BlockLibrary:
     return BlockLibrary(f"gfloat {version(gfloat)}", quantize, dequantize)
 
 
-def _tensor(x: Array) -> Tensor:
-    import torch
-
-    signed = torch.from_numpy(x.view(f"<i{x.itemsize}"))
-    return signed.view(getattr(torch, x.dtype.name))
-
-
 def _bytes(parts: tuple[Tensor, Tensor], shape: tuple[int, ...]) -> tuple[Array, Array]:
     import torch
 
@@ -129,11 +134,3 @@ def _packed(codes: Array, fmt: str) -> Array:
         return codes
     pairs: Array = codes[..., ::2] | codes[..., 1::2] << 4
     return pairs
-
-
-def _numbers(found: Tensor, dtype: Any) -> Array:
-    import torch
-
-    signed = getattr(torch, f"int{8 * dtype.itemsize}")
-    numbers: Array = found.contiguous().view(signed).numpy().view(dtype)
-    return numbers

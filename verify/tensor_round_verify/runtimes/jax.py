@@ -5,31 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from tensor_round.contract.dtypes import BY_NAME
 
 from ..conversions.conversion import Cast
-from ..reference import FLOATS, ROUNDINGS
-from .runtime import Adapter, RoundBits, plain, version
+from ..reference import FLOATS
+from .runtime import PlainCasts, version
 
 
-class Jax(Adapter):
+class Jax(PlainCasts):
     """JAX: ``lax.round`` in both its methods, ``trunc``, ``ceil`` and ``floor``; ``astype``."""
 
     dtypes = tuple(FLOATS)
-    roundings = ROUNDINGS
     concurrent = True
     # It compiles each shape.
     slow = True
 
     def __init__(self, _: str, __: float) -> None:
-        import jax
-        import jax.numpy as jnp
-        from jax import lax
-
         self.name = f"jax {version(jax)}, {jax.devices()[0].platform}"
-        even, away = lax.RoundingMethod.TO_NEAREST_EVEN, lax.RoundingMethod.AWAY_FROM_ZERO
+        even, away = (lax.RoundingMethod.TO_NEAREST_EVEN, lax.RoundingMethod.AWAY_FROM_ZERO)
         self.operators = {
             "ties_to_even": lambda x: lax.round(x, even),
             "ties_to_away": lambda x: lax.round(x, away),
@@ -42,15 +40,12 @@ class Jax(Adapter):
     def _rounds(self, dtype: str, rounding: str) -> Callable[[Any], Any]:
         return self._run(self._operator(dtype, rounding))
 
-    def cast(self, how: Cast) -> RoundBits:
-        """Cast by ``astype``."""
-        plain(how)
+    def _casts(self, how: Cast) -> Callable[[Any], Any]:
         target = BY_NAME[how.target].numpy
-        return self._casting(self._run(lambda x: x.astype(target)), how)
+        return self._run(lambda x: x.astype(target))
 
     def _run(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """The function of NumPy's arrays, with 64-bit types enabled."""
-        import jax
 
         def run(x: Any) -> Any:
             with jax.enable_x64(True):

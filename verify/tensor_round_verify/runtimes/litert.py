@@ -5,39 +5,39 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import ai_edge_litert
+import flatbuffers
+from ai_edge_litert import schema_py_generated as schema
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
 from tensor_round.contract.errors import CannotVerify
 from tensor_round.contract.operators.operator import name_in
 
 from ..conversions.conversion import Cast, Quantization
 from ..conversions.patterns import Trial
+from ..reference import FLOATS
 from .forms import Form
-from .runtime import Adapter, NotSupported, QuantizeBits, RoundBits, plain, version
+from .runtime import NotSupported, PlainCasts, QuantizeBits, version
 
 #: The builtin operator of each direction.
 OPERATORS = {"ties_to_even": "ROUND", "toward_positive": "CEIL", "toward_negative": "FLOOR"}
 #: The names of its types that are verified.
-TYPES = {
-    **{name.upper(): name for name in ("float16", "bfloat16", "float32", "float64")},
-    **{name.upper(): name for name in ("float8_e4m3fn", "float8_e5m2", "int8", "uint8", "int16")},
-}
+TYPES = {name.upper(): name for name in (*FLOATS, "int8", "uint8", "int16")}
 #: The argument for LiteRT's own kernels, in place of the XNNPACK delegate that it uses by default.
 BUILTIN = "builtin"
 
 
-class LiteRT(Adapter):
+class LiteRT(PlainCasts):
     """LiteRT's interpreter on the CPU, by models of one operator."""
 
     dtypes = ("float32",)
     operators = OPERATORS
-    roundings = tuple(OPERATORS)
     # An interpreter copies its input.
     forms = Form.LENGTH | Form.RANK
     # An interpreter belongs to one thread.
     concurrent = False
 
     def __init__(self, kernels: str, _: float) -> None:
-        import ai_edge_litert
-
         if kernels not in ("", BUILTIN):
             raise CannotVerify(f"litert has no kernels {kernels}; it has {BUILTIN}, or XNNPACK's")
         self._builtin = kernels == BUILTIN
@@ -47,26 +47,27 @@ class LiteRT(Adapter):
     def _rounds(self, dtype: str, rounding: str) -> Callable[[Any], Any]:
         return self._running(_model(self._operator(dtype, rounding), dtype, dtype))
 
-    def cast(self, how: Cast) -> RoundBits:
-        """Cast by a model of CAST."""
-        plain(how)
-        return self._casting(self._running(_model("CAST", how.source, how.target)), how)
+    def _casts(self, how: Cast) -> Callable[[Any], Any]:
+        return self._running(_model("CAST", how.source, how.target))
 
     def quantize(self, how: Quantization) -> QuantizeBits:
         """Quantize by a model of QUANTIZE, whose scales and zero points are its result's type."""
         if how.source != "float32" or how.target == "uint16":
             raise NotSupported(f"it does not quantize {how.source} to {how.target}")
+        if how.blocked:
+            raise NotSupported("it has no blocks here")
 
         def quantize(trial: Trial) -> Any:
             x, scale, point = how.arrays(trial)
-            by = (scale.reshape(-1).tolist(), point.reshape(-1).tolist())
-            return self._running(_model("QUANTIZE", how.source, how.target, by))(x)
+            by = scale.reshape(-1).tolist(), point.reshape(-1).tolist()
+            model = _model(
+                "QUANTIZE", how.source, how.target, by, trial.axis % max(1, x.ndim), x.shape
+            )
+            return self._running(model)(x)
 
         return self._by_trials(quantize, how)
 
     def _running(self, model: bytes) -> Callable[[Any], Any]:
-        from ai_edge_litert.interpreter import Interpreter, OpResolverType
-
         resolver = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
         interpreter = Interpreter(
             model_content=model,
@@ -84,14 +85,18 @@ class LiteRT(Adapter):
 
 
 def _model(
-    operator: str, source: str, target: str, by: tuple[list[float], list[int]] | None = None
+    operator: str,
+    source: str,
+    target: str,
+    by: tuple[list[float], list[int]] | None = None,
+    axis: int = 0,
+    shape: tuple[int, ...] = (1,),
 ) -> bytes:
-    """A flatbuffer: one operator from tensor 0 to tensor 1, of one dimension of any size.
+    """A flatbuffer: one operator from tensor 0 to tensor 1.
 
-    ``by`` are the scales and zero points of the result, of its first dimension if they are several.
+    ``by`` are the scales and zero points of the result, along an axis if they are several; else
+    tensors may have any shape.
     """
-    import flatbuffers
-    from ai_edge_litert import schema_py_generated as schema
 
     def tensor(name: str, dtype: str) -> Any:  # a class of the generated schema
         made = schema.TensorT()
@@ -104,10 +109,9 @@ def _model(
     if by is not None:
         y.quantization = schema.QuantizationParametersT()
         y.quantization.scale, y.quantization.zeroPoint = by
-        y.quantization.quantizedDimension = 0
-        # Several scales need a dimension that is known.
-        x.shape, y.shape = ([len(by[0]), 1],) * 2 if len(by[0]) > 1 else ([1], [1])
-        x.shapeSignature = y.shapeSignature = [len(by[0]), -1] if len(by[0]) > 1 else [-1]
+        y.quantization.quantizedDimension = axis
+        if len(by[0]) > 1:
+            x.shape = y.shape = x.shapeSignature = y.shapeSignature = list(shape)
     code = schema.OperatorCodeT()
     code.builtinCode = getattr(schema.BuiltinOperator, operator)
     # For older readers, whose field holds at most 127.

@@ -12,22 +12,11 @@ from tensor_round.contract.dtypes import BY_NAME
 
 from ..conversions.blocks.quantization import Array
 from ..conversions.conversion import Cast
-from .blocks import BlockLibrary
+from .blocks import BlockLibrary, matrix
 from .forms import Form, Values
-from .runtime import Adapter, NotSupported, RoundBits
+from .runtime import FUNCTIONS, Adapter, NotSupported, RoundBits
 
-FUNCTIONS = {
-    "ties_to_even": mx.round,
-    "toward_zero": mx.trunc,
-    "toward_positive": mx.ceil,
-    "toward_negative": mx.floor,
-}
-TYPES = {
-    "float16": mx.float16,
-    "bfloat16": mx.bfloat16,
-    "float32": mx.float32,
-    "float64": mx.float64,
-}
+TYPES = {name: getattr(mx, name) for name in ("float16", "bfloat16", "float32", "float64")}
 #: Its names of block formats.
 MODES = {"mxfp4_e2m1": "mxfp4", "mxfp8_e4m3": "mxfp8", "nvfp4": "nvfp4"}
 
@@ -38,16 +27,15 @@ class MLX(BlockLibrary, Adapter):
 
     dtypes = tuple(TYPES)
     operators = FUNCTIONS
-    roundings = tuple(FUNCTIONS)
     concurrent = False
-    forms = Form.LENGTH | Form.EMPTY | Form.RANK
 
     def __init__(self, _: str, __: float) -> None:
         mx.set_default_device(mx.cpu)
-        super().__init__(f"mlx {mx.__version__}, cpu", _quantize, _dequantize)
+        name, forms = f"mlx {mx.__version__}, cpu", Form.LENGTH | Form.RANK
+        super().__init__(name, _quantize, _dequantize, forms)
 
     def _rounds(self, dtype: str, rounding: str) -> Callable[[Values], Values]:
-        function = self._operator(dtype, rounding)
+        function = getattr(mx, self._operator(dtype, rounding))
         return lambda x: _numbers(function(_given(x)), x.dtype)
 
     def cast(self, how: Cast) -> RoundBits:
@@ -66,7 +54,7 @@ class MLX(BlockLibrary, Adapter):
 def _given(x: Values) -> Any:
     """MLX's array of the same bits."""
     kind = TYPES[BY_NAME_OF[x.dtype]]
-    return mx.array(np.ascontiguousarray(x).view(f"u{x.itemsize}")).view(kind)
+    return mx.array(np.asarray(x, order="C").view(f"u{x.itemsize}")).view(kind)
 
 
 BY_NAME_OF = {BY_NAME[name].numpy: name for name in TYPES}
@@ -79,17 +67,17 @@ def _numbers(found: Any, own: Any) -> Values:
 
 
 def _quantize(x: Array, fmt: str, _: str) -> Any:
-    codes, scales = mx.quantize(_given(x), mode=_mode(fmt))
+    codes, scales = mx.quantize(_given(matrix(x)), mode=_mode(fmt))
     packed = np.array(codes).view(np.uint8)
     return np.array(scales).reshape(*x.shape[:-1], -1), packed.reshape(*x.shape[:-1], -1)
 
 
 def _dequantize(scales: Array, codes: Array, fmt: str, dtype: Any) -> Array:
     packed = codes if fmt == "mxfp8_e4m3" else codes[..., ::2] | codes[..., 1::2] << 4
-    words = mx.array(np.ascontiguousarray(packed).view(np.uint32))
-    kind = TYPES[BY_NAME_OF[dtype]]
-    found = mx.dequantize(words, mx.array(scales), mode=_mode(fmt), dtype=kind)
-    return _numbers(found, dtype)
+    words = mx.array(matrix(packed).view(np.uint32))
+    kind, by = TYPES[BY_NAME_OF[dtype]], mx.array(matrix(scales))
+    found = mx.dequantize(words, by, mode=_mode(fmt), dtype=kind)
+    return _numbers(found, dtype).reshape(codes.shape)
 
 
 def _mode(fmt: str) -> str:

@@ -19,9 +19,9 @@ from ..conversions.conversion import Cast, Dequantization, Quantization
 from ..conversions.patterns import Trial
 from ..reference import bits_type
 from .forms import Form, Values
+from .model_tensors import Array, Tensor, by_onnxruntime, tensor_of
 from .onnx_model import DTYPES, OPERATORS, cast_model, linear_model, rounding_model
-from .runtime import Adapter, NotSupported, QuantizeBits, RoundBits, first_line, version
-from .tensors import Array, Tensor, by_onnxruntime, tensor_of
+from .runtime import Adapter, NotSupported, QuantizeBits, RoundBits, by_rank, first_line, version
 
 #: The log severity for errors only.
 ERRORS_ONLY = 3
@@ -32,7 +32,6 @@ class _Onnx(Adapter, abc.ABC):
 
     dtypes = DTYPES
     operators = OPERATORS
-    roundings = tuple(OPERATORS)
     forms = Form.LENGTH | Form.EMPTY | Form.RANK
     concurrent = True
     runs_models = True
@@ -41,26 +40,25 @@ class _Onnx(Adapter, abc.ABC):
     def _running(self, model: bytes) -> Callable[[Mapping[str, Any]], Any]:
         """A function that runs the model on its named inputs; raises :class:`NotSupported`."""
 
+    def _of_x(self, model: bytes) -> Callable[[Values], Any]:
+        run = self._running(model)
+        return lambda x: run({"x": x})
+
     def _rounds(self, dtype: str, rounding: str) -> Callable[[Values], Any]:
         operator = self._operator(dtype, rounding)
-
-        @cache
-        def running(rank: int) -> Callable[[Mapping[str, Any]], Any]:
-            return self._running(rounding_model(operator, dtype, rank))
-
-        return lambda x: running(x.ndim)({"x": x})
+        return by_rank(lambda rank: self._of_x(rounding_model(operator, dtype, rank)))
 
     def cast(self, how: Cast) -> RoundBits:
         """Cast by a model of Cast-25."""
         if how.rounding != "ties_to_even":
             raise NotSupported(f"ONNX's Cast cannot be asked to round {how.rounding}")
 
-        @cache
-        def running(rank: int) -> Callable[[Mapping[str, Any]], Any]:
-            return self._running(cast_model(how.source, how.target, rank, saturate=how.saturate))
+        running = by_rank(
+            lambda rank: self._of_x(cast_model(how.source, how.target, rank, saturate=how.saturate))
+        )
 
-        def cast(x: Any) -> Any:
-            found = running(x.ndim)({"x": x})
+        def cast(x: Values) -> object:
+            found = running(x)
             # ONNX Runtime returns 8-bit floats as unsigned integers.
             is_raw = isinstance(found, np.ndarray) and found.dtype == bits_type(how.target)
             return found.view(BY_NAME[how.target].numpy) if is_raw else found
@@ -110,7 +108,7 @@ class OnnxRuntime(_Onnx):
         def run(given: Mapping[str, Any]) -> Any:
             # session.run makes NumPy arrays, and has none of bfloat16 and float8_e5m2.
             found = by_onnxruntime(session, given, [output])[output]
-            return found.bits.view(BY_NAME[found.dtype].numpy).reshape(found.shape)
+            return found.array()
 
         return run
 

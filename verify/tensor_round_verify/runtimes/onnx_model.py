@@ -13,7 +13,7 @@ from tensor_round.contract.operators.dialects.onnx import NUMBERS
 from tensor_round.contract.operators.operator import name_in
 
 from ..reference import FLOATS
-from .tensors import Tensor
+from .model_tensors import Tensor
 
 #: The operator of each direction. Round is ties_to_even only.
 OPERATORS = {"ties_to_even": "Round", "toward_positive": "Ceil", "toward_negative": "Floor"}
@@ -54,12 +54,14 @@ def linear_model(
     return _model(12, 25, node, inputs, _type(target, ranks[0]))
 
 
-def with_constants(model: bytes, constants: Mapping[str, Tensor]) -> bytes:
-    """The model with constants in place of some of its inputs."""
+def with_constants(model: bytes, constants: Mapping[str, Tensor], shape: tuple[int, ...]) -> bytes:
+    """The model with constants in place of some of its inputs; the others have this shape."""
     proto = onnx.load_model_from_string(model)
-    left = [value for value in proto.graph.input if value.name not in constants]
-    del proto.graph.input[:]
-    proto.graph.input.extend(left)
+    for value in [value for value in proto.graph.input if value.name in constants]:
+        proto.graph.input.remove(value)
+    for value in proto.graph.input:
+        for dimension, size in zip(value.type.tensor_type.shape.dim, shape, strict=True):
+            dimension.dim_value = size  # in place of its name
     for name, tensor in constants.items():
         proto.graph.initializer.append(constant(name, tensor))
     serialized: bytes = proto.SerializeToString()

@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import CannotVerify
 from tensor_round.contract.operators.dialects import openvino as dialect
 from tensor_round.contract.operators.operator import name_in
 
-from ..conversions.conversion import Cast, Quantization
+from ..conversions.conversion import Cast, Dequantization, Quantization
 from ..conversions.patterns import Trial
 from ..reference import WIDTHS
 from .forms import Form, Values
-from .runtime import Adapter, NotSupported, QuantizeBits, RoundBits, plain, version
-from .tensors import Array, Tensor, for_openvino, infer, of_openvino
+from .model_tensors import Array, Tensor, for_openvino, infer, of_openvino
+from .runtime import NotSupported, PlainCasts, QuantizeBits, by_rank, version
 
 MODES = {rounding.value: mode for mode, rounding in dialect.MODES.items()}
 
 
-class OpenVINO(Adapter):
+class OpenVINO(PlainCasts):
     """OpenVINO on one device: operators with the execution mode ACCURACY, models by defaults."""
 
     dtypes = tuple(WIDTHS)
     operators = MODES
-    roundings = tuple(MODES)
     forms = Form.LENGTH | Form.EMPTY | Form.RANK
     runs_models = True
     # An infer request belongs to one thread.
@@ -47,43 +44,40 @@ class OpenVINO(Adapter):
         # The version is followed by the build and the branch.
         self.name = f"openvino {version(openvino).partition('-')[0]}, {self._device}"
 
-    def _rounds(self, dtype: str, rounding: str) -> Callable[[Values], Values]:
+    def _rounds(self, dtype: str, rounding: str) -> Callable[[Values], object]:
         mode = self._operator(dtype, rounding)
+        return self._compiled(dtype, dtype, lambda ops, x: ops.round(x, mode))
 
-        @cache
-        def compiled(rank: int) -> Callable[[Values], Values]:
-            return self._request(dtype, dtype, lambda ops, x: ops.round(x, mode), rank)
-
-        return lambda x: compiled(x.ndim)(x)
-
-    def cast(self, how: Cast) -> RoundBits:
-        """Cast by an infer request of Convert-1."""
-        plain(how)
+    def _casts(self, how: Cast) -> Callable[[Values], object]:
         target = name_in(dialect.DTYPES, how.target)
-
-        @cache
-        def compiled(rank: int) -> Callable[[Values], Values]:
-            return self._request(
-                how.source, how.target, lambda ops, x: ops.convert(x, target), rank
-            )
-
-        return self._casting(lambda x: compiled(x.ndim)(x), how)
+        return self._compiled(how.source, how.target, lambda ops, x: ops.convert(x, target))
 
     def quantize(self, how: Quantization) -> QuantizeBits:
-        """Quantize by ONNX's QuantizeLinear of constants, as OpenVINO's reader converts it."""
+        """Quantize by ONNX's QuantizeLinear, as OpenVINO's reader converts it."""
+        return self._linear("QuantizeLinear", how)
+
+    def dequantize(self, how: Dequantization) -> QuantizeBits:
+        """Dequantize by ONNX's DequantizeLinear, likewise."""
+        return self._linear("DequantizeLinear", how)
+
+    def _linear(self, operator: str, how: Quantization | Dequantization) -> QuantizeBits:
         try:
             from .onnx_model import linear_model, with_constants
         except ImportError as error:
-            raise NotSupported(f"its QuantizeLinear needs the package onnx: {error}") from error
+            raise NotSupported(f"its {operator} needs the package onnx: {error}") from error
 
-        def quantize(trial: Trial) -> Any:
-            x, scale, point = (Tensor.of(array) for array in how.arrays(trial))
-            ranks, options = (len(x.shape), len(scale.shape)), how.options(trial)
-            model = linear_model("QuantizeLinear", how.source, how.target, ranks, options)
-            held = with_constants(model, {"scale": scale, "zero_point": point})
-            return self.run_onnx(held, {"x": x.array()}, ["y"], strict=True)["y"].array()
+        self.slow = True  # each tensor is a model to compile
 
-        return self._by_trials(quantize, how)
+        def call(trial: Trial) -> Any:
+            x, scale, point = how.arrays(trial)
+            ranks, options = (x.ndim, scale.ndim), how.options(trial)
+            model = linear_model(operator, how.source, how.target, ranks, options)
+            # As in most models: of constants and known shapes the reader makes FakeQuantize.
+            held = {"scale": Tensor.of(scale), "zero_point": Tensor.of(point)}
+            model = with_constants(model, held, x.shape)
+            return self.run_onnx(model, {"x": x}, ["y"], strict=True)["y"].array()
+
+        return self._by_trials(call, how)
 
     def run_onnx(
         self,
@@ -164,34 +158,39 @@ class OpenVINO(Adapter):
         return self._core.compile_model(model, self._device, hint).create_infer_request()
 
     # OpenVINO's nodes, and the modules that make them, have no annotations.
-    def _request(
-        self, dtype: str, target: str, make: Callable[[Any, Any], Any], rank: int
-    ) -> Callable[[Values], Values]:
-        """Compile the node that ``make`` returns for opset5 and a parameter, for this device.
+    def _compiled(
+        self, dtype: str, target: str, make: Callable[[Any, Any], Any]
+    ) -> Callable[[Values], object]:
+        """A function of arrays by the node that ``make`` returns for opset5 and a parameter.
 
-        The result turns arrays of ``dtype`` and ``rank`` dimensions into those of ``target``.
-        Raises :class:`NotSupported` if the node does not compile.
+        It raises :class:`NotSupported` if the node does not compile for this device.
         """
         import openvino
         from openvino import opset5
 
         element = getattr(openvino.Type, name_in(dialect.DTYPES, dtype), None)
-        try:
-            parameter = opset5.parameter([-1] * rank, element)
-            node = make(opset5, parameter)
-            request = self.infer_request(openvino.Model([node], [parameter]), strict=True)
-        except Exception as error:  # of classes that the bindings do not document
-            raise NotSupported(self._told(error)) from error
 
-        def rounds(x: Values) -> Values:
-            request.set_input_tensor(for_openvino(x))
-            infer(request)
-            found = of_openvino(request.get_output_tensor())
-            if found.dtype != target:
-                raise CannotVerify(f"{self.name} returned {found.dtype} for {dtype} to {target}")
-            return found.bits.view(BY_NAME[target].numpy).reshape(found.shape)
+        def compiled(rank: int) -> Callable[[Values], Values]:
+            try:
+                parameter = opset5.parameter([-1] * rank, element)
+                node = make(opset5, parameter)
+                request = self.infer_request(openvino.Model([node], [parameter]), strict=True)
+            except Exception as error:  # of classes that the bindings do not document
+                raise NotSupported(self._told(error)) from error
 
-        return rounds
+            def run(x: Values) -> Values:
+                request.set_input_tensor(for_openvino(x))
+                infer(request)
+                found = of_openvino(request.get_output_tensor())
+                if found.dtype != target:
+                    raise CannotVerify(
+                        f"{self.name} returned {found.dtype} for {dtype} to {target}"
+                    )
+                return found.array()
+
+            return run
+
+        return by_rank(compiled)
 
     def _told(self, error: BaseException) -> str:
         """The last line of an error; those before are places in OpenVINO's source.

@@ -6,7 +6,7 @@ import abc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import metadata
 from pathlib import Path
 from types import MappingProxyType, ModuleType
@@ -25,7 +25,7 @@ from ..deadlines import Worker
 from ..patterns import aligned
 from ..reference import Bits, bits_type
 from .forms import ANY, Arrays, Values
-from .tensors import Array, Tensor
+from .model_tensors import Array, Tensor
 
 T = TypeVar("T")
 #: Quantizes an array into blocks; the other decodes them.
@@ -285,16 +285,29 @@ class Runtime:
         return first_line(error)
 
 
+#: The names that most libraries give their functions.
+FUNCTIONS = {
+    "ties_to_even": "round",
+    "toward_zero": "trunc",
+    "toward_positive": "ceil",
+    "toward_negative": "floor",
+}
+
+
 class Adapter(Runtime, abc.ABC):
     """The base of those that round."""
 
     dtypes: tuple[str, ...]
-    roundings: tuple[str, ...]
     assumed = ""
     #: The runtime's own operator for each direction, if it has one for each.
     operators: Mapping[str, Any] = MappingProxyType({})
     #: Whether an error for a single zero means that it does not support the dtype.
     probed = True
+
+    @cached_property
+    def roundings(self) -> tuple[str, ...]:
+        """The directions that it has operators for."""
+        return tuple(self.operators)
 
     def kernel(self, dtype: str, rounding: str) -> RoundBits:
         """The function that rounds one dtype in one direction."""
@@ -315,6 +328,28 @@ class Adapter(Runtime, abc.ABC):
         if dtype not in self.dtypes or rounding not in self.operators:
             raise NotSupported(f"it has no operator for {dtype} {rounding}")
         return self.operators[rounding]
+
+
+class PlainCasts(Adapter):
+    """The base of those whose casts round ties to even, and do not saturate."""
+
+    def cast(self, how: Cast) -> RoundBits:
+        """The runtime's own cast."""
+        if how.rounding != "ties_to_even" or how.saturate:
+            asked = "saturate" if how.saturate else f"round {how.rounding}"
+            raise NotSupported(f"its casts cannot be asked to {asked}")
+        return self._casting(self._casts(how), how)
+
+    @abc.abstractmethod
+    def _casts(self, how: Cast) -> Callable[..., object]:
+        """The function of arrays of any of the ``forms``."""
+
+
+# What runtimes' functions return has no annotations.
+def by_rank(made: Callable[[int], Callable[[Values], Any]]) -> Callable[[Values], Any]:
+    """The function of arrays that is made once for each number of dimensions."""
+    of_rank = cache(made)
+    return lambda x: of_rank(x.ndim)(x)
 
 
 def values(bits: Bits, dtype: str) -> Values:
@@ -343,13 +378,6 @@ def probed(kernel: RoundBits, dtype: str) -> RoundBits:
     except CannotVerify as error:
         raise NotSupported(error.reason) from error
     return kernel
-
-
-def plain(how: Cast) -> None:
-    """Raise :class:`NotSupported` for a cast that saturates, or rounds other than ties to even."""
-    if how.rounding != "ties_to_even" or how.saturate:
-        asked = "saturate" if how.saturate else f"round {how.rounding}"
-        raise NotSupported(f"its casts cannot be asked to {asked}")
 
 
 def first_line(error: BaseException) -> str:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import jaxlib
 import numpy as np
+from jax.interpreters import mlir
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo
 
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.operators.dialects.stablehlo import DTYPES
@@ -13,7 +17,7 @@ from tensor_round.contract.operators.operator import name_in
 from ..conversions.conversion import Cast
 from ..reference import FLOATS, WIDTHS, bits_type
 from .forms import Form, Values
-from .runtime import Adapter, RoundBits, plain, version
+from .runtime import PlainCasts, version
 
 OPERATORS = {
     "ties_to_even": "round_nearest_even",
@@ -23,38 +27,29 @@ OPERATORS = {
 }
 
 
-class StableHLO(Adapter):
+class StableHLO(PlainCasts):
     """The interpreter on modules of one operator, between two casts of patterns."""
 
     dtypes = tuple(FLOATS)
     operators = OPERATORS
-    roundings = tuple(OPERATORS)
     # It loops over elements.
     forms, slow = Form.LENGTH | Form.EMPTY | Form.RANK, True
     # Attributes belong to one context.
     concurrent = False
 
     def __init__(self, _: str, __: float) -> None:
-        from jax.interpreters import mlir
-        from jaxlib import version as jaxlib_version
-
-        self.name = f"stablehlo's interpreter, jaxlib {version(jaxlib_version)}"
+        self.name = f"stablehlo's interpreter, jaxlib {version(jaxlib)}"
         self._context = mlir.make_ir_context()
 
     def _rounds(self, dtype: str, rounding: str) -> Callable[[Values], Values]:
         operator = self._operator(dtype, rounding)
         return lambda x: self._evaluated(dtype, dtype, operator, x)
 
-    def cast(self, how: Cast) -> RoundBits:
-        """Cast by ``convert``."""
-        plain(how)
-        return self._casting(lambda x: self._evaluated(how.source, how.target, "convert", x), how)
+    def _casts(self, how: Cast) -> Callable[[Values], Values]:
+        return lambda x: self._evaluated(how.source, how.target, "convert", x)
 
     def _evaluated(self, source: str, target: str, operator: str, x: Values) -> Values:
         """The results of ``operator``: attributes of integers keep all patterns."""
-        from jaxlib.mlir import ir
-        from jaxlib.mlir.dialects import stablehlo
-
         sizes = "x".join(map(str, x.shape))
         # The second type of each pair is the integer of its width.
         given, taken = (_tensors(sizes, dtype) for dtype in (source, target))
@@ -65,7 +60,7 @@ class StableHLO(Adapter):
             func.return %y : {taken[1]}
         }}"""
         with self._context, ir.Location.unknown():
-            operand = ir.DenseElementsAttr.get(np.ascontiguousarray(x).view(f"<i{x.itemsize}"))
+            operand = ir.DenseElementsAttr.get(np.asarray(x, order="C").view(f"<i{x.itemsize}"))
             (result,) = stablehlo.eval_module(ir.Module.parse(text), [operand])
             own = BY_NAME[target].numpy
             return np.array(result).reshape(-1).view(bits_type(target)).view(own).reshape(x.shape)
@@ -75,4 +70,4 @@ def _tensors(sizes: str, dtype: str) -> tuple[str, str]:
     """The tensor types of these sizes: of the dtype, and of the integer of its width."""
     separator = "x" if sizes else ""
     kinds = (name_in(DTYPES, dtype), f"i{WIDTHS[dtype]}")
-    return f"tensor<{sizes}{separator}{kinds[0]}>", f"tensor<{sizes}{separator}{kinds[1]}>"
+    return (f"tensor<{sizes}{separator}{kinds[0]}>", f"tensor<{sizes}{separator}{kinds[1]}>")

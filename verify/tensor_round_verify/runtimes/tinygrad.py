@@ -14,14 +14,8 @@ from tensor_round.contract.errors import CannotVerify
 
 from ..conversions.conversion import Cast
 from .forms import Form, Values
-from .runtime import Adapter, RoundBits, first_line, plain, version
+from .runtime import FUNCTIONS, PlainCasts, first_line, version
 
-FUNCTIONS = {
-    "ties_to_even": "round",
-    "toward_zero": "trunc",
-    "toward_positive": "ceil",
-    "toward_negative": "floor",
-}
 TYPES = {
     "float8_e4m3fn": "fp8e4m3",
     "float8_e5m2": "fp8e5m2",
@@ -30,12 +24,11 @@ TYPES = {
 
 
 # tinygrad's tensors have annotations that this package cannot see.
-class Tinygrad(Adapter):
+class Tinygrad(PlainCasts):
     """Tinygrad on one device; its cache of kernels is a database of one thread."""
 
     dtypes = ("float16", "bfloat16", "float32", "float64")
     operators = FUNCTIONS
-    roundings = tuple(FUNCTIONS)
     concurrent = False
     forms = Form.LENGTH | Form.RANK
     # It compiles each shape.
@@ -59,19 +52,15 @@ class Tinygrad(Adapter):
         function = self._operator(dtype, rounding)
         return lambda x: self._computed(lambda t: getattr(t, function)(), x, dtype, dtype)
 
-    def cast(self, how: Cast) -> RoundBits:
-        """Cast by ``cast``."""
-        plain(how)
+    def _casts(self, how: Cast) -> Callable[[Values], Values]:
         kind = getattr(dtypes, TYPES[how.target])
-        return self._casting(
-            lambda x: self._computed(lambda t: t.cast(kind), x, how.source, how.target), how
-        )
+        return lambda x: self._computed(lambda t: t.cast(kind), x, how.source, how.target)
 
     def _computed(
         self, function: Callable[[Any], Any], x: Values, source: str, target: str
     ) -> Values:
         """The results of a function of tensors, of patterns and as patterns."""
-        bits = np.ascontiguousarray(x).view(f"u{x.itemsize}")
+        bits = np.asarray(x, order="C").view(f"u{x.itemsize}")
         own, wanted = getattr(dtypes, TYPES[source]), BY_NAME[target].numpy
         found = function(Tensor(bits, device=self._device).bitcast(own))
         raw = getattr(dtypes, f"uint{8 * wanted.itemsize}")

@@ -8,7 +8,6 @@ from typing import Any
 
 os.environ["TRITON_INTERPRET"] = "1"  # read where a kernel is decorated
 
-import numpy as np
 import torch
 import triton
 import triton.language as tl
@@ -17,7 +16,8 @@ from tensor_round.contract.dtypes import BY_NAME
 
 from ..conversions.conversion import Cast
 from .forms import Form, Values
-from .runtime import Adapter, NotSupported, RoundBits, plain, version
+from .runtime import NotSupported, PlainCasts, version
+from .torch import for_torch, of_torch
 
 #: Elements of a program of a kernel.
 BLOCK = 1 << 16
@@ -42,12 +42,11 @@ def _cast(x, y, n, size: tl.constexpr):  # type: ignore[no-untyped-def]
     tl.store(y + i, tl.load(x + i, mask=i < n).to(y.dtype.element_ty), mask=i < n)
 
 
-class Triton(Adapter):
+class Triton(PlainCasts):
     """Kernels of one operator, as NumPy computes them in the interpreter."""
 
     dtypes = ("float32", "float64")
     operators = {"toward_positive": _ceil, "toward_negative": _floor}  # noqa: RUF012
-    roundings = tuple(operators)
     concurrent = False
     forms = Form.LENGTH
 
@@ -55,26 +54,21 @@ class Triton(Adapter):
         self.name = f"triton {version(triton)}, interpreter"
 
     def _rounds(self, dtype: str, rounding: str) -> Callable[[Values], Values]:
-        return _running(self._operator(dtype, rounding), dtype, dtype)
+        return _running(self._operator(dtype, rounding), dtype)
 
-    def cast(self, how: Cast) -> RoundBits:
-        """Cast by ``to``."""
-        plain(how)
+    def _casts(self, how: Cast) -> Callable[[Values], Values]:
         if how.source == "float64":
-            raise NotSupported("it casts float32 here")
-        return self._casting(_running(_cast, how.source, how.target), how)
+            raise NotSupported("it has no casts of float64 here")
+        return _running(_cast, how.target)
 
 
-def _running(kernel: Any, source: str, target: str) -> Callable[[Values], Values]:
-    own, wanted = getattr(torch, source), BY_NAME[target].numpy
-    raw = getattr(torch, f"int{8 * wanted.itemsize}")
+def _running(kernel: Any, target: str) -> Callable[[Values], Values]:
+    own = BY_NAME[target].numpy
 
     def run(x: Values) -> Values:
-        given = torch.from_numpy(np.ascontiguousarray(x).view(f"<i{x.itemsize}")).view(own)
-        result = torch.empty(x.size, dtype=raw)
+        result = torch.empty(x.size, dtype=getattr(torch, target))
         programs = (max(1, -(-x.size // BLOCK)),)
-        kernel[programs](given, result.view(getattr(torch, target)), x.size, size=BLOCK)
-        found: Values = result.numpy().view(wanted)
-        return found
+        kernel[programs](for_torch(x).contiguous(), result, x.size, size=BLOCK)
+        return of_torch(result, own)
 
     return run

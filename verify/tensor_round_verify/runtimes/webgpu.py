@@ -12,15 +12,8 @@ import numpy as np
 from tensor_round.contract.errors import CannotVerify
 
 from .forms import Form, Values
-from .runtime import Adapter, version
+from .runtime import FUNCTIONS, Adapter, version
 
-#: WGSL's own functions (section 17.5).
-FUNCTIONS = {
-    "ties_to_even": "round(x)",
-    "toward_zero": "trunc(x)",
-    "toward_positive": "ceil(x)",
-    "toward_negative": "floor(x)",
-}
 #: The argument for the expression of ggml's Vulkan shader for ROUND (vulkan-shaders/unary.comp).
 GGML = "ggml"
 GGML_EXPRESSIONS = {"ties_to_away": "select(ceil(x - 0.5), floor(x + 0.5), x >= 0.0)"}
@@ -53,8 +46,9 @@ class WebGPU(Adapter):
 
         if expressions not in ("", GGML):
             raise CannotVerify(f"webgpu has no expressions {expressions}; it has WGSL's, or {GGML}")
-        self.operators = GGML_EXPRESSIONS if expressions else FUNCTIONS
-        self.roundings = tuple(self.operators)
+        # WGSL's own functions (section 17.5), or another expression.
+        own = {rounding: f"{name}(x)" for rounding, name in FUNCTIONS.items()}
+        self.operators = GGML_EXPRESSIONS if expressions else own
         try:
             adapter = wgpu.gpu.request_adapter_sync(power_preference="high-performance")
         except RuntimeError as error:

@@ -124,7 +124,7 @@ def for_openvino(array: Array) -> Any:
     tensor = Tensor.of(packed)
     element = getattr(openvino.Type, name_in(openvino_names.DTYPES, tensor.dtype))
     own = openvino.Tensor(element, openvino.Shape(list(tensor.shape)))
-    own.data.view(np.uint8).reshape(-1)[:] = tensor.bits.view(np.uint8)
+    own.data.reshape(-1).view(np.uint8)[:] = tensor.bits.view(np.uint8)
     return own
 
 
