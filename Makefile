@@ -186,13 +186,14 @@ $(ORACLES)/.oracles: $(ORACLES)/pyvenv.cfg pyproject.toml tests/interop/oracles/
 	$(ORACLES)/bin/pip install -q -e '.[service,cli]' --group test -r tests/interop/oracles/requirements.txt
 	@touch $@
 
-test-oracles: $(ORACLES)/.oracles ## Compare with ONNX Runtime, OpenVINO, LiteRT, PyTorch, JAX, StableHLO; frames (2.5 GB)
+test-oracles: $(ORACLES)/.oracles ## Compare with SoftFloat, ONNX Runtime, OpenVINO, LiteRT, PyTorch, JAX, MLX, tinygrad; frames (3.5 GB)
 	$(ORACLES)/bin/pytest tests/interop/oracles $(ARGS)
 
 VULKAN := /usr/share/vulkan/icd.d
 runtimes: $(ORACLES)/.oracles ## Verify the runtimes of test-oracles: docs/runtimes.md (6 minutes)
+	@command -v clang >/dev/null || { echo "runtimes: tinygrad needs clang; on Debian: apt-get install clang" >&2; exit 1; }
 	@ls $(VULKAN)/* >/dev/null 2>&1 || { echo "runtimes: no Vulkan driver; on Debian: apt-get install mesa-vulkan-drivers" >&2; exit 1; }
-	$(ORACLES)/bin/python tools/runtimes_page.py
+	$(ORACLES)/bin/python tools/runtimes_page.py $(ARGS)
 
 # An interpreter that was optimized by a profile, as the images' is, if one is here and none is named.
 BENCH := .venvs/bench

@@ -1,7 +1,7 @@
 """Writes docs/runtimes.md: how well-known runtimes round, cast and quantize, as verified here.
 
 It runs ``tensor-round verify --json`` by this interpreter, which needs the runtimes: ``make
-runtimes``.
+runtimes``. ``ARGS=torch=PYTHON`` also verifies another version of a runtime, by its interpreter.
 """
 
 from __future__ import annotations
@@ -39,11 +39,44 @@ RUNTIMES = {
         "numpy",
         "webgpu",
         "webgpu:ggml",
+        "mlx",
+        "tinygrad",
+        "triton",
     ),
-    "cast": ("onnxruntime", "onnx-reference", "openvino", "torch", "jax", "stablehlo", "numpy"),
-    "quantize_linear": ("onnxruntime", "onnx-reference", "torch"),
-    "block_quantize": (*(f"torchao --scale {rule}" for rule in RULES), "gfloat"),
-    "block_dequantize": ("torchao", "gfloat"),
+    "cast": (
+        "onnxruntime",
+        "onnx-reference",
+        "openvino",
+        "litert",
+        "litert:builtin",
+        "torch",
+        "jax",
+        "stablehlo",
+        "numpy",
+        "mlx",
+        "tinygrad",
+        "triton",
+    ),
+    "quantize_linear": (
+        "onnxruntime",
+        "onnx-reference",
+        "openvino",
+        "litert",
+        "litert:builtin",
+        "torch",
+    ),
+    "block_quantize": (
+        *(f"torchao --scale {rule}" for rule in RULES),
+        "gfloat",
+        "mlx --scale rceil",
+        "gguf",
+    ),
+    "block_dequantize": (
+        "torchao",
+        "gfloat",
+        "mlx",
+        "gguf",
+    ),
 }
 HEAD = """\
 # How runtimes round
@@ -55,12 +88,13 @@ the right results.
 
 `make runtimes` writes this page. `verify` tries only the directions and the saturation that a
 runtime has. wgpu runs on Mesa's lavapipe, a Vulkan driver for CPUs. LiteRT is TensorFlow's runtime
-on devices; StableHLO means its reference interpreter. CuPy and Core ML were not run.
+on devices; StableHLO means its reference interpreter, and Triton its interpreter. MLX rounds the
+scales of blocks by a rule of its own, and is judged by the nearest, rceil. torch's quantization
+changed with 2.14. CuPy, Core ML, MNN, IREE and ncnn were not run.
 
-A result may depend on the processor. On an AMD EPYC (2026-11-24), the same versions gave other
-results in three places: torch rounds float64 `toward_zero` without a change of NaNs, jax casts
-float64 to float16 through float32, and no named deviation explains OpenVINO's cast of float32 to
-float8_e5m2.
+A result may depend on the processor. On others, torch rounds float64 `toward_zero` without a change
+of NaNs, jax casts float64 to float16 right, and OpenVINO casts float32 to float8_e5m2 through
+float16.
 """
 #: Those that run models of ONNX.
 MODEL_RUNTIMES = ("onnxruntime", "onnx-reference", "openvino")
@@ -92,8 +126,13 @@ COLUMNS = (
 
 def main() -> int:
     """Write the page from verifications made now."""
+    others = dict(text.split("=", 1) for text in sys.argv[1:])
     reports = {
-        operator: [(name, _verified(name, operator)) for name in RUNTIMES[operator]]
+        operator: [
+            (name, _verified(name, operator, python))
+            for name in RUNTIMES[operator]
+            for python in (sys.executable, *([others[name]] if name in others else []))
+        ]
         for operator in OPERATORS
     }
     found = list(run(node_cases(), MODEL_RUNTIMES))
@@ -101,8 +140,8 @@ def main() -> int:
     return 0
 
 
-def _verified(runtime: str, operator: str) -> Any:
-    command = [sys.executable, "-m", "tensor_round", "verify", *runtime.split()]
+def _verified(runtime: str, operator: str, python: str) -> Any:
+    command = [python, "-m", "tensor_round", "verify", *runtime.split()]
     command += ["--operator", operator]
     command += [] if operator != "round" else ["--nans", "bits"]
     done = subprocess.run([*command, "--json"], capture_output=True, text=True)
@@ -110,7 +149,8 @@ def _verified(runtime: str, operator: str) -> Any:
         raise SystemExit(f"{runtime} {operator}: {done.stderr}")
     print(runtime, operator, file=sys.stderr)
     report = json.loads(done.stdout)
-    if rule := runtime.partition("--scale ")[2]:  # NVFP4 has one rule, whatever is asked for
+    # NVFP4 has one rule, whatever is asked for: of a runtime with several it is told once.
+    if rule := runtime.partition("torchao --scale ")[2]:
         report["verdicts"] = [row for row in report["verdicts"] if row["rounding"] == rule]
     return report
 

@@ -8,6 +8,7 @@ import pytest
 
 from tensor_round_verify import CannotVerify, Report, verify
 from tensor_round_verify.conversions.blocks.formats import FORMATS, RULES
+from tensor_round_verify.report import Verdict
 
 QUIETED = ("NaN quieted",)
 PAYLOAD_LOST = ("payload lost",)
@@ -15,8 +16,10 @@ PLUGIN_NANS = ("NaN quieted", "NaN's sign lost")
 MINUS_ZERO = "zero's sign lost by -0.0 alone"
 HALF_ADDED = "trunc(x + copysign(0.5, x))"
 
-#: By runtime, type and direction, "" for any other: the models that explain all faults.
-FAULTS: dict[str, dict[tuple[str, str], tuple[str, ...]]] = {
+NARROW = ("float32", "float16", "bfloat16")
+#: By runtime, type and direction, "" for any other: the models that explain all faults; None where
+#: none do.
+FAULTS: dict[str, dict[tuple[str, str], tuple[str, ...] | None]] = {
     "onnxruntime": {
         ("float16", "ties_to_even"): PAYLOAD_LOST,
         ("float32", "ties_to_even"): (),
@@ -81,6 +84,19 @@ FAULTS: dict[str, dict[tuple[str, str], tuple[str, ...]]] = {
         ("", ""): QUIETED,
     },
     "stablehlo": {("float8_e4m3fn", ""): (), ("", ""): QUIETED},
+    "mlx": {
+        ("float16", ""): None,  # of NaNs, to each of which it adds a bit
+        ("bfloat16", ""): ("NaN canonical (quiet, no payload)",),
+        ("", ""): (),
+    },
+    # It rounds half to even by a formula that gets 0.3 and all subnormals wrong.
+    "tinygrad": {
+        **{
+            (dtype, "ties_to_even"): None for dtype in ("float16", "bfloat16", "float32", "float64")
+        },
+        ("", ""): QUIETED,
+    },
+    "triton": {("", ""): QUIETED},
 }
 #: What differs on another processor, by runtime and pair or cast: elsewhere are the faults on an
 #: AMD EPYC, here those on an Intel Xeon with AVX-512 FP16.
@@ -97,6 +113,13 @@ LACKING = {
 }
 
 
+def deviations_of(verdict: Verdict) -> tuple[str, ...] | None:
+    """The names of those that explain all faults; None if none do."""
+    found = verdict.explanation
+    return tuple(model.name for model in found.deviations) if found.complete else None
+
+
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("runtime", FAULTS)
 def test_every_fault_is_explained_by_the_models_it_is_known_by(runtime: str) -> None:
     known, report = FAULTS[runtime], verify(runtime, nans="bits")
@@ -106,10 +129,9 @@ def test_every_fault_is_explained_by_the_models_it_is_known_by(runtime: str) -> 
     for verdict in report.verdicts:
         keys = (verdict.pair, (verdict.dtype, ""), ("", ""))
         expected = next(known[key] for key in keys if key in known)
-        assert verdict.explanation.complete, str(verdict)
-        names = tuple(model.name for model in verdict.explanation.deviations)
-        assert names in (expected, ON_ANOTHER.get((runtime, *verdict.pair))), str(verdict)
-        assert bool(verdict.wrong) == bool(names)
+        names = deviations_of(verdict)
+        assert names in (expected, ON_ANOTHER.get((runtime, *verdict.pair), expected)), str(verdict)
+        assert bool(verdict.wrong) == (names != ())
         # Nothing is wrong with lengths, places in memory, strides, dimensions or repeated calls.
         assert verdict.calls == (), str(verdict)
 
@@ -138,7 +160,7 @@ def test_a_device_that_is_not_there_is_no_verdict(runtime: str, why: str) -> Non
         verify(runtime)
 
 
-TWICE = ("through float32",)
+TWICE, SATURATES = ("through float32",), ("saturates",)
 #: ml_dtypes, and what is made with it, narrows float64 by way of float32.
 OF_ML_DTYPES = {
     name: TWICE
@@ -151,20 +173,23 @@ CASTS: dict[str, dict[str, tuple[str, ...] | None]] = {
     "numpy": OF_ML_DTYPES,
     "onnx-reference": OF_ML_DTYPES,
     "torch": {
-        "float32 to float8_e4m3fn": ("saturates",),
+        **dict.fromkeys(
+            [f"{source} to float8_e4m3fn" for source in (*NARROW, "float8_e5m2")], SATURATES
+        ),
         "float64 to float16": TWICE,
         "float64 to bfloat16": TWICE,
-        "float64 to float8_e4m3fn": (*TWICE, "saturates"),
+        "float64 to float8_e4m3fn": (*TWICE, *SATURATES),
         "float64 to float8_e5m2": TWICE,
     },
     "onnxruntime": {
-        # Numbers from 480 to 496 become 448, not NaN, which is right from 464 on.
-        "float32 to float8_e4m3fn": None,
-        "float64 to float8_e4m3fn": None,
+        # Numbers from 480 to 496 become 448, not NaN, which is right from 464 on; of E5M2 those
+        # from 61440 to 65536 become NaN, not infinity.
+        **{
+            f"{source} to {target}": None
+            for source in (*NARROW, "float64")
+            for target in ("float8_e4m3fn", "float8_e5m2")
+        },
         "float64 to float8_e4m3fn, saturated": TWICE,
-        # Numbers from 61440 to 65536 become NaN, not infinity.
-        "float32 to float8_e5m2": None,
-        "float64 to float8_e5m2": None,
         "float64 to float8_e5m2, saturated": TWICE,
         "float64 to float16": TWICE,
         "float64 to bfloat16": TWICE,
@@ -175,28 +200,68 @@ CASTS: dict[str, dict[str, tuple[str, ...] | None]] = {
         "float32 to float8_e5m2": None,
         "float64 to float16": TWICE,
         "float64 to bfloat16": None,
+        "float64 to float32": None,  # infinity becomes the largest number
         "float64 to float8_e4m3fn": ("through float16",),
         "float64 to float8_e5m2": ("through float16",),
+        "float16 to bfloat16": None,
+        "bfloat16 to float8_e5m2": ("NaN as infinity",),
     },
     "stablehlo": {},
-    # Last, as its threads do not like that others start processes.
+    "litert": {"float64 to float16": TWICE, "float64 to bfloat16": TWICE},
+    "litert:builtin": {"float64 to float16": TWICE, "float64 to bfloat16": TWICE},
+    "mlx": {
+        "float64 to float16": TWICE,
+        "float64 to bfloat16": TWICE,
+        # NaN becomes 448; of float64 it reads other bytes.
+        **{f"{source} to float8_e4m3fn, saturated": None for source in (*NARROW, "float64")},
+    },
+    "tinygrad": {
+        **{
+            f"{source} to {target}": None
+            for source in ("float32", "float64")
+            for target in ("float8_e4m3fn", "float8_e5m2")
+        },
+        "float64 to float16": TWICE,
+        "float64 to bfloat16": TWICE,
+        "float16 to float8_e4m3fn": (*SATURATES, "flush before rounding"),
+        "bfloat16 to float8_e4m3fn": (*SATURATES, "flush before rounding"),
+        "bfloat16 to float8_e5m2": (*SATURATES, "flush before rounding"),
+        "float16 to float8_e5m2": (*SATURATES, "flush subnormals", "NaN as infinity"),
+        **{
+            f"{source} to {target}": ("flush subnormals",)
+            for source in ("float8_e4m3fn", "float8_e5m2")
+            for target in ("float16", "bfloat16", "float32")
+        },
+        "float8_e4m3fn to float8_e5m2": ("flush subnormals",),
+        "float8_e5m2 to float8_e4m3fn": (*SATURATES, "flush subnormal results"),
+    },
+    "triton": {
+        "float32 to bfloat16": None,  # by truncation of some
+        "float16 to bfloat16": ("truncation", "NaN as infinity"),
+        "bfloat16 to float32": None,
+        **{
+            f"{source} to {target}": None
+            for source in NARROW
+            for target in ("float8_e4m3fn", "float8_e5m2")
+        },
+        **{f"float8_e4m3fn to {target}": None for target in NARROW},  # NaN becomes 480
+        **{f"float8_e5m2 to {target}": None for target in (*NARROW, "float8_e4m3fn")},
+    },
+    # Last, as its threads do not like that others start processes. Subnormals are flushed where
+    # float64 becomes float32.
     "jax": {
         "float64 to float16": TWICE,
-        "float64 to bfloat16": (*TWICE, "flush subnormals"),
+        "float64 to bfloat16": None,
+        "float64 to float32": None,
     },
 }
 
 
 def explained(report: Report) -> dict[str, tuple[str, ...] | None]:
-    return {
-        verdict.dtype: tuple(model.name for model in verdict.explanation.deviations)
-        if verdict.explanation.complete
-        else None
-        for verdict in report.verdicts
-        if verdict.wrong
-    }
+    return {verdict.dtype: deviations_of(verdict) for verdict in report.verdicts if verdict.wrong}
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("runtime", CASTS)
 def test_every_fault_of_a_cast_is_known(runtime: str) -> None:
     report = verify(runtime, operator="cast", roundings=["ties_to_even"])
@@ -215,7 +280,7 @@ def test_openvinos_bfloat16_in_one_sentence() -> None:
 def test_onnxruntime_quantizes_right() -> None:
     report = verify("onnxruntime", operator="quantize_linear")
     assert report.right
-    assert len(report.verdicts) == 16
+    assert len(report.verdicts) == 24
 
 
 def test_the_reference_evaluator_quantizes_through_int32() -> None:
@@ -223,12 +288,51 @@ def test_the_reference_evaluator_quantizes_through_int32() -> None:
     assert set(found.values()) == {("through int32",)}
 
 
-def test_torch_multiplies_by_the_reciprocal() -> None:
-    found = explained(verify("torch", operator="quantize_linear"))
-    for target in ("int8", "uint8"):
-        fused = ("reciprocal, fused with the zero point",)
-        assert found[f"float32 to {target}, per tensor"] == fused
-        assert found[f"float32 to {target}, per axis"] == ("reciprocal", "zero point inside")
+RECIPROCAL, AWAY = ("reciprocal",), ("half away from zero", "through int32")
+#: By runtime and quantization, the deviations that explain all faults, as of casts.
+QUANTIZATIONS: dict[str, dict[str, tuple[str, ...]]] = {
+    "torch": {
+        f"float32 to {target}, {form}": names
+        for target in ("int8", "uint8")
+        for form, names in (
+            ("per tensor", ("reciprocal, fused with the zero point",)),
+            ("per axis", ("reciprocal", "zero point inside")),
+        )
+    },
+    # Per axis and for int16 XNNPACK leaves the work to the builtin kernels.
+    "litert": {
+        "float32 to int8, per tensor": RECIPROCAL,
+        "float32 to uint8, per tensor": RECIPROCAL,
+        "float32 to int16, per tensor": (*RECIPROCAL, "through int32"),
+        **{f"float32 to {target}, per axis": AWAY for target in ("int8", "uint8", "int16")},
+    },
+    "litert:builtin": {
+        f"float32 to {target}, {form}": names
+        for target in ("int8", "uint8", "int16")
+        for form, names in (("per tensor", (*RECIPROCAL, "through int32")), ("per axis", AWAY))
+    },
+}
+
+
+@pytest.mark.parametrize("runtime", QUANTIZATIONS)
+def test_every_fault_of_a_quantization_is_known(runtime: str) -> None:
+    assert explained(verify(runtime, operator="quantize_linear")) == QUANTIZATIONS[runtime]
+
+
+def test_litert_turns_infinity_into_its_least_number_and_has_another_tail() -> None:
+    asked: dict[str, Any] = {"dtypes": ["float32", "int8"], "operator": "quantize_linear"}
+    (verdict, _) = verify("litert:builtin", **asked).verdicts
+    told = "1,482 of 88,104 wrong: 24 of 48 infinities (off by one), 24 of 2,059 numbers beyond"
+    assert told in str(verdict)
+    (tail,) = verdict.calls
+    assert "elements after the last multiple of 8" in str(tail)
+
+
+def test_openvino_quantizes_by_another_formula() -> None:
+    asked: dict[str, Any] = {"dtypes": ["float32", "int8"], "operator": "quantize_linear"}
+    found = explained(verify("openvino", **asked))
+    assert found == dict.fromkeys(found)  # no deviation explains it
+    assert len(found) == 3
 
 
 BY_2_126 = "divided by 2^-126 where the scale is 2^-127"
@@ -268,6 +372,7 @@ def test_torchao_decodes_right_but_for_float16() -> None:
             assert names == {"scale rounded to the result's type"}
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("operator", ["block_quantize", "block_dequantize"])
 def test_gfloat_is_right_in_every_format(operator: Any) -> None:
     """A library that shares nothing with the reference, and finds it right."""
