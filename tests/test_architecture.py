@@ -321,6 +321,25 @@ def test_files_are_short_and_folders_small(folder: str) -> None:
     assert not full
 
 
+def displays(node: ast.AST) -> list[ast.expr]:
+    """The tuples and lists that are written out within a call or another display, to be spread."""
+    within = getattr(node, "args", ()) if isinstance(node, ast.Call) else getattr(node, "elts", ())
+    spread = [each.value for each in within if isinstance(each, ast.Starred)]
+    return [each for each in spread if isinstance(each, ast.Tuple | ast.List)]
+
+
+@pytest.mark.parametrize("folder", [*PACKAGES, "tests", "tools", "bench"])
+def test_what_is_written_out_is_not_spread(folder: str) -> None:
+    """``Row(*(path, name), order)`` hides which argument is which."""
+    found = [
+        f"{relative(path)}:{each.lineno}"
+        for path in files(ROOT / folder)
+        for node in ast.walk(ast.parse(path.read_text()))
+        for each in displays(node)
+    ]
+    assert not found
+
+
 @pytest.mark.parametrize("place", CLOSED, ids=relative)
 def test_closed_modules_are_not_imported(place: Path) -> None:
     for path in files(place) if place.is_dir() else [place]:
