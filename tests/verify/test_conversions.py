@@ -318,6 +318,18 @@ def test_a_formula_of_float32s_bits_behind_a_narrowing() -> None:
         assert names(cast_by(kernel, "float64", "bfloat16")) == {expected}
 
 
+def test_what_has_an_effect_behind_a_narrowing_alone() -> None:
+    """Subnormals of float32 are normal numbers of float64."""
+
+    def kernel(x: Array, dtype: Any) -> Array:
+        return flushed(x.astype(np.float32), dtype)
+
+    with np.errstate(all="ignore"):
+        assert names(cast_by(kernel, "float64", "bfloat16")) == {
+            ("through float32", "flush subnormals")
+        }
+
+
 def test_two_deviations_at_once() -> None:
     def kernel(x: Array, dtype: Any, saturate: bool) -> Array:
         return right(x.astype(BF16), dtype, True) + dtype.type(0)

@@ -251,7 +251,7 @@ CASTS: dict[str, dict[str, tuple[str, ...] | None]] = {
     # float64 becomes float32.
     "jax": {
         "float64 to float16": TWICE,
-        "float64 to bfloat16": None,
+        "float64 to bfloat16": ("through float32", "flush subnormals"),
         "float64 to float32": None,
     },
 }

@@ -15,11 +15,11 @@ from tensor_round.contract.dtypes import BY_NAME
 from ..conversions.blocks.quantization import BlockDequantization, BlockQuantization
 from ..conversions.classes import ConversionClass, classes_of
 from ..conversions.conversion import Cast, Dequantization, Quantization
-from ..conversions.deviation import AnyHow, deviated
+from ..conversions.deviation import AnyHow, ConversionDeviation, deviated
 from ..conversions.deviations import Combination, combinations, fitting, singles
 from ..conversions.patterns import Operands
 from ..explain import FEW, Explanation, Places, Rule, Search
-from ..reference import FLOATS, Bits, differs, is_nan
+from ..reference import FLOATS, Bits, Flags, differs, is_nan
 from ..report import Effect, Example, IndexOf, Verdict
 from .tally import Block, Tally, from_one
 
@@ -77,11 +77,21 @@ def _explained(how: AnyHow, operands: Operands, got: Bits, faults: Places) -> Ex
     )
     if explanation.numbers is not None:
         return explanation
-    # Of deviations that occur together each explains a fault, if it can be alone.
+    # Of deviations that occur together each explains a fault, alone or on another path, if it can
+    # be alone: subnormals of float32 are none of float64.
     faults = faults[~nan[faults]]
     some, found = operands.at(faults), got[faults]
+
+    def explained(*by: ConversionDeviation) -> Flags:
+        return ~differ(deviated(how, by).results(some), found)
+
+    alone = [(one, explained(one)) for (one,) in numbers]
+    paths = [(one, by_it) for one, by_it in alone if one.aspect == "path" and by_it.any()]
     useless = {
-        one.name for (one,) in numbers if differ(deviated(how, [one]).results(some), found).all()
+        one.name
+        for one, by_it in alone
+        if not by_it.any()
+        and not any((explained(path, one) & ~by_path).any() for path, by_path in paths)
     }
     useful = [one for one in fitting(how) if one.name not in useless and one.aspect != "nans"]
     joined = searched(combinations(how, useful))
