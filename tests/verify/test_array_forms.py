@@ -233,11 +233,11 @@ SUBTLE: dict[str, tuple[Kernel, str]] = {
     "negative-strides": (negative_strides, "wrong for strided input: x[::-1]"),
     "one-dimension": (
         one_dimension,
-        "wrong for several dimensions: (64, 64), (64, 19), (1024, 1), ",
+        "wrong for other ranks: (64, 64), (64, 19), (1024, 1), ",
     ),
-    "rows-tail": (rows_tail, "wrong for several dimensions: (64, 19)"),
+    "rows-tail": (rows_tail, "wrong for other ranks: (64, 19)"),
     "flat": (flat, "(2, 2, 2, 4, 4, 8): it returned "),
-    "fortran": (fortran, "wrong for several dimensions: (64, 64), (64, 19), (4, 16, 16)"),
+    "fortran": (fortran, "wrong for other ranks: (64, 64), (64, 19), (4, 16, 16)"),
     "in-place": (in_place, "changes its operand"),
     "writes-beyond": (writes_beyond, "writes beyond its operand"),
     "static-buffer": (Stateful("static buffer"), "the next call changes its result"),
@@ -293,7 +293,7 @@ def test_a_form_that_is_refused_is_told_and_no_fault() -> None:
     assert report.right
     (verdict,) = report.verdicts
     assert verdict.refused == (
-        "several dimensions, (64, 64), (64, 19), (1, 1024), (1024, 1), (4, 16, 16), (2, 4, 8, 16), "
+        "other ranks, (64, 64), (64, 19), (1, 1024), (1024, 1), (4, 16, 16), (2, 4, 8, 16), "
         "(2, 4, 4, 4, 8), (2, 2, 2, 4, 4, 8): TypeError: one dimension only",
     )
     assert f"refused: {verdict.refused[0]}" in str(report)

@@ -205,7 +205,7 @@ def test_blocks_at_wrong_places_hide_no_other_fault() -> None:
     names = [one.name for one in verdict.explanation.deviations]
     assert names == ["scales of the next block", "ties away"]
     (cause,) = verdict.causes
-    assert cause.startswith("wrong for several dimensions: (4, 16, 512)")
+    assert cause.startswith("wrong for other ranks: (4, 16, 512)")
 
 
 def test_two_codes_may_share_a_byte() -> None:

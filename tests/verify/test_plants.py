@@ -199,11 +199,11 @@ PLANTS: dict[str, tuple[Callable[[], Spoil], str, str]] = {
         "",
     ),
     "multiples-of-1024": (lambda: where(multiple), "arrays of 1,024, 2,048, 3,072 elements", ""),
-    "rank-0": (lambda: where(lambda x: x.ndim == 0), "wrong for several dimensions: ()", ""),
+    "rank-0": (lambda: where(lambda x: x.ndim == 0), "wrong for other ranks: ()", ""),
     "rank-5": (
         lambda: where(lambda x: x.ndim > 4),
-        "wrong for several dimensions: (2, 4, 4, 4, 8), (2, 2, 2, 4, 4, 8)",
-        "wrong for several dimensions: (2, 4, 4, 4, 256), (2, 2, 2, 4, 4, 256)",
+        "wrong for other ranks: (2, 4, 4, 4, 8), (2, 2, 2, 4, 4, 8)",
+        "wrong for other ranks: (2, 4, 4, 4, 256), (2, 2, 2, 4, 4, 256)",
     ),
     "strided": (
         lambda: where(lambda x: x.size > 1 and not x.flags.c_contiguous),

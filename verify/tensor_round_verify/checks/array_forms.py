@@ -309,7 +309,7 @@ class ArrayForms:
         self._tried(self._trials.strided(ranks=self._has_ranks), "strided input")
 
     def _shapes(self) -> None:
-        self._has_ranks = self._tried(self._trials.shaped(), "several dimensions")
+        self._has_ranks = self._tried(self._trials.shaped(), "other ranks")
 
     def _tried(self, trials: Iterable[Trial], called: str) -> bool:
         """Whether views or shapes are right: an error that is raised for these is a refusal."""
