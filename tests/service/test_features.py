@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 #: The features that stand on another one, and go with it.
 ON = {"oip": {"grpc"}}
 #: A path of each feature that has one.
-PATHS = {"status": "/operators", "compare": "/compare", "oip": "/v2", "pages": "/docs"}
+PATHS = {"catalog": "/operators", "compare": "/compare", "oip": "/v2", "pages": "/docs"}
 X = np.array([-2.5, -0.3, 0.5, 1.5], np.float32)
 
 

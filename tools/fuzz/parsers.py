@@ -271,9 +271,12 @@ def _body(data: bytes, piece: int, size: int) -> object:
         while not body.is_at_end:
             target = memoryview(bytearray(size))
             is_enough = body.fill(target)
-            while not is_enough and data:
-                is_enough = body.feed(memoryview(data[:piece]))
-                data = data[piece:]
+            while not is_enough and (body.is_behind or data):
+                if body.is_behind:
+                    is_enough = body.catch_up()
+                else:
+                    is_enough = body.feed(memoryview(data[:piece]))
+                    data = data[piece:]
             content += target[: body.filled]
             if not is_enough:
                 return content, None
