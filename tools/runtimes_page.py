@@ -7,6 +7,7 @@ runtimes``. ``ARGS=torch=PYTHON`` also verifies another version of a runtime, by
 from __future__ import annotations
 
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -42,6 +43,8 @@ RUNTIMES = {
         "mlx",
         "tinygrad",
         "triton",
+        "python:foreign:iree",
+        "python:foreign:mnn",
     ),
     "cast": (
         "onnxruntime",
@@ -56,6 +59,7 @@ RUNTIMES = {
         "mlx",
         "tinygrad",
         "triton",
+        "python:foreign:ncnn",
     ),
     "quantize_linear": (
         "onnxruntime",
@@ -90,7 +94,8 @@ the right results.
 runtime has. wgpu runs on Mesa's lavapipe, a Vulkan driver for CPUs. LiteRT is TensorFlow's runtime
 on devices; StableHLO means its reference interpreter, and Triton its interpreter. MLX rounds the
 scales of blocks by a rule of its own, and is judged by the nearest, rceil. torch's quantization
-changed with 2.14. CuPy, Core ML, MNN, IREE and ncnn were not run.
+changed with 2.14. IREE, MNN and ncnn are called by the functions of tools/foreign.py. CuPy and Core
+ML were not run.
 
 A result may depend on the processor. On others, torch rounds float64 `toward_zero` without a change
 of NaNs, jax casts float64 to float16 right, and OpenVINO casts float32 to float8_e5m2 through
@@ -144,7 +149,8 @@ def _verified(runtime: str, operator: str, python: str) -> Any:
     command = [python, "-m", "tensor_round", "verify", *runtime.split()]
     command += ["--operator", operator]
     command += [] if operator != "round" else ["--nans", "bits"]
-    done = subprocess.run([*command, "--json"], capture_output=True, text=True)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    done = subprocess.run([*command, "--json"], env=environment, capture_output=True, text=True)
     if done.returncode not in (0, 1):
         raise SystemExit(f"{runtime} {operator}: {done.stderr}")
     print(runtime, operator, file=sys.stderr)

@@ -25,7 +25,7 @@ const WANTED = {
   "docs/gpu.html": ["gpu", "cuda shared memory"],
   "docs/performance.html": ["how fast", "compiled"],
   "docs/reliability.html": ["overload"],
-  "docs/explanation.html": ["why runtimes differ", "ties", "signed zero", "NaN", "models of misbehaviour"],
+  "docs/explanation.html": ["why runtimes differ", "ties", "signed zero", "NaN", "deviations of rounding"],
   "docs/exactness.html": ["proof", "exhaustive"],
   "docs/specifications.html": ["specifications"],
   "docs/runtimes.html": ["how runtimes round"],
