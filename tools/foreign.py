@@ -63,6 +63,8 @@ def mnn(x: Array, rounding: str) -> Array:
         raise NotImplementedError("only float32 is tried")
     if rounding not in _MNN:
         raise NotImplementedError("it has no such operation")
+    if not x.size:  # it cannot read what has no elements
+        return x.copy()
     given = expr.const(np.ascontiguousarray(x).reshape(-1), [x.size], expr.NCHW, expr.float)
     return np.array(getattr(expr, _MNN[rounding])(given).read(), np.float32).reshape(x.shape)
 
@@ -73,6 +75,6 @@ def ncnn(x: Array, dtype: Any) -> Array:
 
     if x.dtype != np.float32 or dtype != ml_dtypes.bfloat16:
         raise NotImplementedError("only float32 to bfloat16 is tried")
-    found = runtime.Mat()
-    runtime.cast_float32_to_bfloat16(runtime.Mat(np.ascontiguousarray(x).reshape(-1)), found)
+    flat, found = np.ascontiguousarray(x).reshape(-1), runtime.Mat()  # a Mat keeps no array alive
+    runtime.cast_float32_to_bfloat16(runtime.Mat(flat), found)
     return np.array(found).view(ml_dtypes.bfloat16).reshape(x.shape)

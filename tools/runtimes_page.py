@@ -154,7 +154,8 @@ def _verified(runtime: str, operator: str, python: str) -> Any:
     if done.returncode not in (0, 1):
         raise SystemExit(f"{runtime} {operator}: {done.stderr}")
     print(runtime, operator, file=sys.stderr)
-    report = json.loads(done.stdout)
+    # MNN prints, too.
+    report, _ = json.JSONDecoder().raw_decode(done.stdout, done.stdout.index("{"))
     # NVFP4 has one rule, whatever is asked for: of a runtime with several it is told once.
     if rule := runtime.partition("torchao --scale ")[2]:
         report["verdicts"] = [row for row in report["verdicts"] if row["rounding"] == rule]
