@@ -53,13 +53,16 @@ ROUNDINGS = (
             ("half toward +infinity", "up", "gh:tenstorrent/tt-metal#56525"),
             ("half toward -infinity", "down", NO_REPORT),
             ("half toward zero", "toward zero", NO_REPORT),
-            ("half to odd", "to the odd number", NO_REPORT),
         )
     ),
+)
+_TO_ODD = _deviation(
+    "rounding", "half to odd", "rounds ties to the odd number", NO_REPORT, rounding="half to odd"
 )
 _FN = "E4M3FN"
 CASTS = (
     *ROUNDINGS,
+    _TO_ODD,
     *(
         _deviation(
             "path",
@@ -200,7 +203,8 @@ _FIRST_SCALE = _deviation(
     first_scale=True,
 )
 QUANTIZATIONS = (
-    # First, as beside an odd zero point ties to odd have the same results.
+    *ROUNDINGS,
+    # Before ties to odd, which have the same results beside an odd zero point.
     _deviation(
         "zero point",
         "zero point inside",
@@ -208,7 +212,7 @@ QUANTIZATIONS = (
         "gh:pytorch/pytorch#58130",
         zero_point_inside=True,
     ),
-    *ROUNDINGS,
+    _TO_ODD,
     *(
         _deviation("rounding", name, f"rounds the quotient by {about}", rounding=name)
         for name, about in (
