@@ -329,7 +329,7 @@ def displays(node: ast.AST) -> list[ast.expr]:
 
 
 @pytest.mark.parametrize("folder", [*PACKAGES, "tests", "tools", "bench"])
-def test_what_is_written_out_is_not_spread(folder: str) -> None:
+def test_no_call_or_display_spreads_a_literal(folder: str) -> None:
     """``Row(*(path, name), order)`` hides which argument is which."""
     found = [
         f"{relative(path)}:{each.lineno}"

@@ -156,7 +156,7 @@ def _verified(runtime: str, operator: str, python: str) -> Any:
     print(runtime, operator, file=sys.stderr)
     # MNN prints, too.
     report, _ = json.JSONDecoder().raw_decode(done.stdout, done.stdout.index("{"))
-    # NVFP4 has one rule, whatever is asked for: of a runtime with several it is told once.
+    # NVFP4 has one rule for every --scale: the page lists it once.
     if rule := runtime.partition("torchao --scale ")[2]:
         report["verdicts"] = [row for row in report["verdicts"] if row["rounding"] == rule]
     return report

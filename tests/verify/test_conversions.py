@@ -318,7 +318,7 @@ def test_a_formula_of_float32s_bits_behind_a_narrowing() -> None:
         assert names(cast_by(kernel, "float64", "bfloat16")) == {expected}
 
 
-def test_what_has_an_effect_behind_a_narrowing_alone() -> None:
+def test_flushed_subnormals_of_a_narrower_type_are_named() -> None:
     """Subnormals of float32 are normal numbers of float64."""
 
     def kernel(x: Array, dtype: Any) -> Array:

@@ -18,6 +18,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -208,11 +209,21 @@ def attacks() -> dict[str, Attack]:
     }
 
 
+class _Told(threading.Event):
+    """Set once the other process has sent anything."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__()
+        self._connection = connection
+
+    def is_set(self) -> bool:
+        return self._connection.poll()
+
+
 def _run(flood: Flood, count: int, port: int, told: Connection) -> None:
     """Attack until told to stop; tells how many bytes were sent."""
-    tally = Tally()
+    tally = Tally(stop=_Told(told))
     told.send(None)
-    tally.stop.is_set = told.poll  # type: ignore[method-assign]
     try:
         flood.run(partial(socket.create_connection, ("127.0.0.1", port), 60), count, tally)
     finally:

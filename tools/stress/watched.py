@@ -53,11 +53,11 @@ async def watch(path: Path) -> None:
 
 def install() -> None:
     """Have each server of this process be watched once it has started."""
-    startup = Server.startup
+    startup, watches = Server.startup, set[asyncio.Task[None]]()
 
     async def watched(self: Server, sockets: list[socket.socket] | None = None) -> None:
         await startup(self, sockets)
-        self.watch = asyncio.create_task(watch(Path(os.environ[VARIABLE])))  # type: ignore[attr-defined]
+        watches.add(asyncio.create_task(watch(Path(os.environ[VARIABLE]))))
 
     Server.startup = watched  # type: ignore[method-assign]
 

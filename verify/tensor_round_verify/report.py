@@ -203,7 +203,7 @@ class Verdict:
     refused: tuple[str, ...] = ()
     #: Of blocks: what became of those with a NaN or infinity, which no rule tells.
     specials: tuple[str, ...] = ()
-    #: Verdicts of this name are told once, if they have one explanation.
+    #: Verdicts of this name share a line of the report, if they have one explanation.
     alike: str = ""
     #: Whether the same call gives other results each time: then nothing is counted.
     unsteady: bool = False
@@ -442,7 +442,7 @@ def _grouped(rows: Iterable[Row], key: Callable[[Row], object]) -> list[list[Row
 
 
 def _likeness(verdict: Verdict) -> object:
-    """What verdicts that are told once share."""
+    """The key of the verdicts that share a line of the report."""
     if verdict.alike and verdict.explanation.complete:
         return verdict.alike, str(verdict.explanation), verdict.causes
     return verdict.dtype, verdict.digest, verdict.causes
