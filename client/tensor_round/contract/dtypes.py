@@ -22,49 +22,51 @@ DTypeName = Literal[
 AnyDType = DTypeName | np.dtype[Any] | type[Any]
 
 
+#: What the patterns of a float mean that are no numbers: ``ieee``, infinities and NaNs have all
+#: bits of the exponent; ``all_ones``, the magnitude of ones alone is the NaN; ``negative_zero``,
+#: the pattern of -0 is the NaN; ``none``, all are numbers. Only ``ieee`` has infinities.
+Specials = Literal["ieee", "all_ones", "negative_zero", "none"]
+
+
 @dataclass(frozen=True, eq=False)
 class DType:
     """An element type and its format.
 
-    ``numpy`` is the little-endian NumPy type. ``mantissa_bits`` counts the stored fraction bits
-    of a float (0 for integers). ``has_infinity`` is False for integers and for floats whose
-    largest patterns are numbers and one NaN. ``oip`` is the name in the Open Inference Protocol,
-    None if it has no such type.
-
-    A float must be closed under rounding: each number rounds to a number of the type.
+    ``numpy`` is the little-endian NumPy type. ``width`` counts the bits of an element on the wire:
+    two elements of 4 bits have a byte, the first one its low half. ``exponent_bits``,
+    ``mantissa_bits`` (the stored fraction), ``exponent_bias`` and ``specials`` are those of a
+    float, 0 and ``none`` for integers. ``oip`` is the name in the Open Inference Protocol, None if
+    it has no such type.
     """
 
     name: str
     numpy: np.dtype[Any]
+    width: int
+    is_signed: bool
+    exponent_bits: int
     mantissa_bits: int
-    has_infinity: bool
+    exponent_bias: int
+    specials: Specials
     oip: str | None
-
-    def __post_init__(self) -> None:
-        # The largest number with a fraction may round up to 2^mantissa_bits, and every exponent
-        # up to the bias is one of numbers. float8_e3m4 lacks 16, to which 15.5 rounds.
-        if self.is_float and self.exponent_bias < self.mantissa_bits:
-            raise ValueError(f"{self.name} is not closed under rounding")
 
     @cached_property
     def itemsize(self) -> int:
-        """Bytes of one element."""
+        """Bytes of one element in NumPy's memory; one also for types of less than a byte."""
         return self.numpy.itemsize
 
-    @cached_property
-    def width(self) -> int:
-        """Bits of one element."""
-        return 8 * self.itemsize
+    @property
+    def is_sub_byte(self) -> bool:
+        """Whether a byte on the wire has several elements."""
+        return self.width < 8
+
+    def nbytes(self, count: int) -> int:
+        """Bytes on the wire of ``count`` elements."""
+        return -(-count * self.width // 8)
 
     @property
-    def exponent_bits(self) -> int:
-        """Bits of a float's exponent field."""
-        return self.width - 1 - self.mantissa_bits
-
-    @property
-    def exponent_bias(self) -> int:
-        """Bias of a float's exponent: the pattern of 1.0 is this, shifted by ``mantissa_bits``."""
-        return (1 << (self.exponent_bits - 1)) - 1
+    def has_infinity(self) -> bool:
+        """Whether the type has infinities."""
+        return self.specials == "ieee"
 
     @property
     def exponent_mask(self) -> int:
@@ -73,8 +75,26 @@ class DType:
 
     @property
     def sign_bit(self) -> int:
-        """The pattern whose sign bit alone is set: -0.0."""
-        return 1 << (self.width - 1)
+        """The pattern whose sign bit alone is set: -0.0, if the float has one; 0 without a sign."""
+        return 1 << (self.width - 1) if self.is_signed else 0
+
+    @property
+    def largest(self) -> int:
+        """The pattern of the largest number."""
+        if self.specials == "ieee":
+            return self.exponent_mask - 1
+        ones = (1 << (self.width - self.is_signed)) - 1
+        return ones - 1 if self.specials == "all_ones" else ones
+
+    @property
+    def nan(self) -> int | None:
+        """The pattern of the quiet NaN without sign and payload; None if there is no NaN."""
+        return {
+            "ieee": self.exponent_mask | (1 << self.mantissa_bits >> 1),
+            "all_ones": self.largest + 1,
+            "negative_zero": self.sign_bit,
+            "none": None,
+        }[self.specials]
 
     @property
     def npy(self) -> str:
@@ -88,13 +108,23 @@ class DType:
 
     @property
     def bits(self) -> np.dtype[Any]:
-        """The unsigned integer type of the same width: the elements as bit patterns."""
+        """The unsigned integer type of NumPy's elements: they as bit patterns."""
         return np.dtype(f"<u{self.itemsize}")
 
     @cached_property
     def is_float(self) -> bool:
-        """Whether the type is a float; integers are returned unchanged."""
-        return self.mantissa_bits > 0
+        """Whether the type is a float; integers are integral values already."""
+        return self.exponent_bits > 0
+
+    @cached_property
+    def is_closed_under_rounding(self) -> bool:
+        """Whether each number rounds to an integral value of the type.
+
+        The largest number with a fraction may round up to 2^mantissa_bits, and every exponent up to
+        the bias is one of numbers: float8_e3m4 lacks 16, to which 15.5 rounds. A type of powers of
+        two alone lacks 0.
+        """
+        return not self.is_float or (self.is_signed and self.exponent_bias >= self.mantissa_bits)
 
     def __repr__(self) -> str:
         return f"<DType {self.name}>"
@@ -108,21 +138,30 @@ def _ml(name: str) -> np.dtype[Any]:
 # A table reads best as one line a row.
 # fmt: off
 DTYPES: tuple[DType, ...] = (
-    #     canonical        NumPy                 fraction  infinity  OIP
-    DType("float16",       np.dtype("<f2"),         10, True,     "FP16"),
-    DType("bfloat16",      _ml("bfloat16"),          7, True,     "BF16"),
-    DType("float32",       np.dtype("<f4"),         23, True,     "FP32"),
-    DType("float64",       np.dtype("<f8"),         52, True,     "FP64"),
-    DType("float8_e4m3fn", _ml("float8_e4m3fn"),     3, False,    None),
-    DType("float8_e5m2",   _ml("float8_e5m2"),       2, True,     None),
-    DType("int8",          np.dtype("<i1"),          0, False,    "INT8"),
-    DType("int16",         np.dtype("<i2"),          0, False,    "INT16"),
-    DType("int32",         np.dtype("<i4"),          0, False,    "INT32"),
-    DType("int64",         np.dtype("<i8"),          0, False,    "INT64"),
-    DType("uint8",         np.dtype("<u1"),          0, False,    "UINT8"),
-    DType("uint16",        np.dtype("<u2"),          0, False,    "UINT16"),
-    DType("uint32",        np.dtype("<u4"),          0, False,    "UINT32"),
-    DType("uint64",        np.dtype("<u8"),          0, False,    "UINT64"),
+    #     canonical          NumPy             bits sign exp fraction bias  specials         OIP
+    DType("float16",         np.dtype("<f2"),   16, True,  5, 10,   15, "ieee",          "FP16"),
+    DType("bfloat16",        _ml("bfloat16"),   16, True,  8,  7,  127, "ieee",          "BF16"),
+    DType("float32",         np.dtype("<f4"),   32, True,  8, 23,  127, "ieee",          "FP32"),
+    DType("float64",         np.dtype("<f8"),   64, True, 11, 52, 1023, "ieee",          "FP64"),
+    DType("float8_e4m3fn",   _ml("float8_e4m3fn"), 8, True, 4, 3,    7, "all_ones",      None),
+    DType("float8_e5m2",     _ml("float8_e5m2"), 8, True,  5,  2,   15, "ieee",          None),
+    DType("int8",            np.dtype("<i1"),    8, True,  0,  0,    0, "none",          "INT8"),
+    DType("int16",           np.dtype("<i2"),   16, True,  0,  0,    0, "none",          "INT16"),
+    DType("int32",           np.dtype("<i4"),   32, True,  0,  0,    0, "none",          "INT32"),
+    DType("int64",           np.dtype("<i8"),   64, True,  0,  0,    0, "none",          "INT64"),
+    DType("uint8",           np.dtype("<u1"),    8, False, 0,  0,    0, "none",          "UINT8"),
+    DType("uint16",          np.dtype("<u2"),   16, False, 0,  0,    0, "none",          "UINT16"),
+    DType("uint32",          np.dtype("<u4"),   32, False, 0,  0,    0, "none",          "UINT32"),
+    DType("uint64",          np.dtype("<u8"),   64, False, 0,  0,    0, "none",          "UINT64"),
+)
+#: Types that the service does not take yet.
+NEXT_DTYPES: tuple[DType, ...] = (
+    DType("float8_e4m3fnuz", _ml("float8_e4m3fnuz"), 8, True, 4, 3,  8, "negative_zero", None),
+    DType("float8_e5m2fnuz", _ml("float8_e5m2fnuz"), 8, True, 5, 2, 16, "negative_zero", None),
+    DType("float8_e8m0fnu",  _ml("float8_e8m0fnu"),  8, False, 8, 0, 127, "all_ones",    None),
+    DType("float4_e2m1fn",   _ml("float4_e2m1fn"),   4, True, 2, 1,  1, "none",          None),
+    DType("int4",            _ml("int4"),            4, True, 0, 0,  0, "none",          None),
+    DType("uint4",           _ml("uint4"),           4, False, 0, 0, 0, "none",          None),
 )
 # fmt: on
 

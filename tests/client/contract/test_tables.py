@@ -15,6 +15,7 @@ from tensor_round.contract.dtypes import (
     BY_NAME,
     BY_OIP,
     DTYPES,
+    NEXT_DTYPES,
     DType,
     DTypeName,
     dtype_name,
@@ -72,11 +73,24 @@ def test_a_type_is_named_by_numpy_in_either_order_and_told() -> None:
     assert repr(BY_NAME["int8"]) == "<DType int8>"
 
 
-def test_a_type_that_is_not_closed_under_rounding_is_refused() -> None:
+def test_a_type_knows_whether_it_is_closed_under_rounding() -> None:
     numpy = np.dtype(ml_dtypes.float8_e3m4)
     assert np.isinf(np.rint(np.array([15.5], numpy)))[0]
-    with pytest.raises(ValueError, match="float8_e3m4 is not closed under rounding"):
-        DType("float8_e3m4", numpy, 4, True, None)
+    lacks_16 = DType("float8_e3m4", numpy, 8, True, 3, 4, 3, "ieee", None)
+    assert not lacks_16.is_closed_under_rounding
+    open_ = [d.name for d in (*DTYPES, *NEXT_DTYPES) if not d.is_closed_under_rounding]
+    assert open_ == ["float8_e8m0fnu"]
+
+
+@pytest.mark.parametrize("dtype", [d for d in (*DTYPES, *NEXT_DTYPES) if d.is_float], ids=repr)
+def test_the_patterns_of_a_row_are_those_of_ml_dtypes(dtype: DType) -> None:
+    info, values = ml_dtypes.finfo(dtype.numpy), np.array([dtype.largest], dtype.bits)
+    assert values.view(dtype.numpy)[0] == info.max
+    if dtype.nan is not None:
+        assert np.isnan(np.array([dtype.nan], dtype.bits).view(dtype.numpy))[0]
+    assert (info.bits, info.nmant, info.nexp) == (
+        dtype.width, dtype.mantissa_bits, dtype.exponent_bits
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
