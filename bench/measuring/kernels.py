@@ -24,8 +24,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tensor_round.contract.call import RoundCall
+from tensor_round.contract.call import Call
 from tensor_round.contract.dtypes import BY_NAME, DType
+from tensor_round.contract.functions import RoundToIntegral
 from tensor_round.contract.layout import Layout
 from tensor_round.contract.operators.dialects.onnx import NUMBERS
 from tensor_round.contract.rounding import Rounding
@@ -163,7 +164,7 @@ BACKEND = NumpyBackend()
 def ours(
     backend: NumpyBackend, dtype: DType, rounding: Rounding, memory: Elements
 ) -> Callable[[], object]:
-    call = RoundCall.packed_output(rounding, Layout.of(dtype, memory.shape))
+    call = Call.packed_output(RoundToIntegral(rounding), Layout.of(dtype, memory.shape))
     payload = memory.view(np.uint8)
     return partial(backend.round, call, payload, payload)
 

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from tensor_round.clients.execution import read_descriptor
-from tensor_round.contract.call import RoundCall, wrong_size
+from tensor_round.contract.call import Call, wrong_size
 from tensor_round.contract.errors import InvalidDescriptor, MalformedJSON, TensorRoundError
 from tensor_round.contract.host_memory import Array
 from tensor_round.contract.operators.importers.dxdispatch import MAX_LENGTH, parsed_document
@@ -86,7 +86,7 @@ def _text(path: Path) -> bytes:
         raise typer.BadParameter(f"{path}: {error.strerror}", param_hint="--descriptor") from None
 
 
-def _call(text: bytes, path: Path) -> RoundCall:
+def _call(text: bytes, path: Path) -> Call:
     try:
         _, plan = read_descriptor(text)
     except (MalformedJSON, InvalidDescriptor) as error:

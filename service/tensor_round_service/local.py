@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tensor_round.contract.call import RoundCall, wrong_size
+from tensor_round.contract.call import Call, wrong_size
 from tensor_round.contract.errors import BackendFailed, NotFound, NotOffered, TensorRoundError
 from tensor_round.contract.operators import registry
 
@@ -26,7 +26,6 @@ from .engine.differences import check_dense, compared
 from .engine.engine import INLINE_BYTES, MAX_TENSOR_BYTES, Engine
 from .engine.job import Job
 from .engine.memory import largest_request
-from .engine.overlap import flat_call
 from .engine.readiness import rounds_correctly
 from .failures import refusal_for
 from .service_types import Limits, catalog
@@ -41,24 +40,24 @@ class LocalEngine:
         self._engine = Engine(select_backend("numpy"))
         self._call = lru_cache(_REMEMBERED_CALLS)(_resolve)
 
-    def resolve(self, descriptor: bytes, length: int) -> RoundCall:
+    def resolve(self, descriptor: bytes, length: int) -> Call:
         """The call of a descriptor; raises if its payload cannot have ``length`` bytes."""
         call = self._call(descriptor)
         if length not in call.lengths:
             raise wrong_size(length, call.lengths)
         return call
 
-    def round_run(self, call: RoundCall, source: memoryview, target: memoryview) -> None:
+    def round_run(self, call: Call, source: memoryview, target: memoryview) -> None:
         """Round a contiguous part of a packed tensor, in place or into a separate target."""
         operand, result = _bytes(source), _bytes(target)
         if operand.ctypes.data == result.ctypes.data:
             operand = result  # backends recognize in-place calls by identity
-        part = flat_call(call.input.dtype, call.rounding, len(target))
+        part = call.flat(len(source))
         with _refusals():
             self._engine.backend.round(part, operand, result)
 
     def round_all(
-        self, call: RoundCall, payload: memoryview, take: Callable[[memoryview], None]
+        self, call: Call, payload: memoryview, take: Callable[[memoryview], None]
     ) -> None:
         """Round a call of any layout and pass the output to ``take``, which must copy it."""
         job = Job(self._engine.memory)
@@ -70,7 +69,7 @@ class LocalEngine:
         finally:
             job.end(reusable=True)
 
-    def compare(self, call: RoundCall, payload: memoryview) -> dict[str, Any]:
+    def compare(self, call: Call, payload: memoryview) -> dict[str, Any]:
         """The document that the service returns for a tensor at ``/compare``."""
         with _refusals():
             check_dense(call.input)
@@ -139,7 +138,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_reset_after_fork)
 
 
-def _resolve(descriptor: bytes) -> RoundCall:
+def _resolve(descriptor: bytes) -> Call:
     # Not by the table of routes, which has a web framework and httptools: the engine needs neither.
     call = registry.parse(descriptor).resolve()
     call.check_sizes(MAX_TENSOR_BYTES)

@@ -15,8 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from support.devices import host_kernels
-from tensor_round.contract.call import RoundCall
+from tensor_round.contract.call import Call
 from tensor_round.contract.dtypes import BY_NAME
+from tensor_round.contract.functions import RoundToIntegral
 from tensor_round.contract.layout import Layout
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends.cpu.backend import NumpyBackend, usable_cores
@@ -123,13 +124,13 @@ def reference(library: Path) -> RoundBits:
     return run
 
 
-def by_backend(round_: Callable[[RoundCall, Bits, Bits], object]) -> RoundBits:
+def by_backend(round_: Callable[[Call, Bits, Bits], object]) -> RoundBits:
     """A backend's results, by its method that rounds one run of bytes into another."""
 
     def run(dtype: str, rounding: str, patterns: Bits) -> Bits:
         layout = Layout.of(BY_NAME[dtype], (patterns.size,))
         results = np.empty_like(patterns)
-        call = RoundCall.packed_output(Rounding(rounding), layout)
+        call = Call.packed_output(RoundToIntegral(Rounding(rounding)), layout)
         round_(call, patterns.view(np.uint8), results.view(np.uint8))
         return results
 

@@ -17,8 +17,9 @@ import numpy as np
 import tensor_round as tr
 from support.http.native_form import ieee754
 from support.services.server import Service
-from tensor_round.contract.call import RoundCall
+from tensor_round.contract.call import Call
 from tensor_round.contract.dtypes import BY_NAME, DTYPES
+from tensor_round.contract.functions import RoundToIntegral
 from tensor_round.contract.layout import Layout
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends.cuda.backend import CupyBackend
@@ -91,7 +92,7 @@ def pipeline(backend: CupyBackend, device: CupyDevice) -> tuple[float, dict[str,
             "from_device": HOST_BYTES / seconds(stream, lambda: stream.copy_out(there, memory)),
         }
     layout = Layout.of(BY_NAME["float32"], (HOST_BYTES // 4,))
-    call = RoundCall.packed_output(Rounding.TIES_TO_EVEN, layout)
+    call = Call.packed_output(RoundToIntegral(Rounding.TIES_TO_EVEN), layout)
     best = np.inf
     for _ in range(TRIES):
         began = time.perf_counter()

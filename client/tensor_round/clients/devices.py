@@ -20,7 +20,7 @@ import numpy as np
 
 from ..arrays import device
 from ..arrays.device import ArrayLibrary, DriverFailed, Export, library_of
-from ..contract.call import RoundCall
+from ..contract.call import Call
 from ..contract.errors import InvalidArgument, RequestRefused, TensorRoundError, TensorTooLarge
 from ..contract.host_memory import refuse_loss_of_gradient
 from ..contract.operators.operator import PreparedDescriptor, RoundOperator
@@ -51,9 +51,7 @@ class TooLarge(CannotShare):
     """The tensor is over the service's limit."""
 
 
-async def _infer(
-    session: Session, call: RoundCall, exports: list[Export], deadline: Deadline
-) -> None:
+async def _infer(session: Session, call: Call, exports: list[Export], deadline: Deadline) -> None:
     """Round the packed tensor of the first export into the second.
 
     Raises :class:`CannotShare`, and the errors of :meth:`Session.send`.
@@ -110,7 +108,7 @@ async def _register(session: Session, export: Export, deadline: Deadline, tried:
     return tried[-1]
 
 
-def _inference(call: RoundCall, exports: list[Export], names: dict[bytes, str]) -> dict[str, Any]:
+def _inference(call: Call, exports: list[Export], names: dict[bytes, str]) -> dict[str, Any]:
     layout = call.input
     parts = [
         {
@@ -165,9 +163,7 @@ class DeviceRounder:
             library.assign(out, target)
         return out
 
-    async def _round_shared(
-        self, call: RoundCall, source: int, target: int, deadline: Deadline
-    ) -> bool:
+    async def _round_shared(self, call: Call, source: int, target: int, deadline: Deadline) -> bool:
         """Round in GPU memory; False if the service cannot."""
         if not self._can_share:
             return False

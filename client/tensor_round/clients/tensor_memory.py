@@ -17,7 +17,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from ..arrays.tiles import StagedSink, StridedSink, TensorSink, raw_bytes
 from ..contract.array_forms import read_array, read_out
-from ..contract.call import RoundCall, wrong_size
+from ..contract.call import Call, wrong_size
 from ..contract.errors import InvalidArgument
 from ..contract.host_memory import Array, bits, check_writable, is_masked, strided_view
 from ..contract.layout import Layout, span
@@ -61,7 +61,7 @@ class Tensor:
         return as_strided(first, (nbytes,), (1,))
 
 
-def read_input(data: Exporter, call: RoundCall) -> Tensor:
+def read_input(data: Exporter, call: Call) -> Tensor:
     """View a caller's data as the call's input.
 
     Raises :class:`PayloadSizeMismatch` for bytes of another length, and :class:`InvalidArgument`
@@ -76,7 +76,7 @@ def read_input(data: Exporter, call: RoundCall) -> Tensor:
     return Tensor(call.input, strided_view(memory, call.input), memory)
 
 
-def read_output(out: Exporter, call: RoundCall) -> Tensor:
+def read_output(out: Exporter, call: Call) -> Tensor:
     """View a caller's ``out`` as the call's output.
 
     Raises :class:`InvalidArgument` unless it has the layout's length, or its dtype and shape, and
@@ -102,7 +102,7 @@ def allocate(layout: Layout) -> Tensor:
     return Tensor(layout, strided_view(memory, layout), memory)
 
 
-def payload(source: Tensor, call: RoundCall) -> memoryview:
+def payload(source: Tensor, call: Call) -> memoryview:
     """The bytes to send: the caller's own memory if it has the stated layout, else a copy.
 
     Raises :class:`InvalidArgument` if elements differ that the layout puts in one place.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
-from .dtypes import BY_NAME
+from .dtypes import BY_NAME, DType
 from .errors import PayloadSizeMismatch, TensorTooLarge
+from .functions import Function, RoundToIntegral
 from .layout import Layout, check_size
 from .quoting import shown
 from .rounding import Rounding
@@ -18,14 +19,14 @@ MAX_AMPLIFICATION, UNAMPLIFIED_BYTES = 64, 16 << 20
 
 
 @dataclass(frozen=True)
-class RoundCall:
-    """Round every element of a tensor of layout ``input`` into one of layout ``output``.
+class Call:
+    """Apply ``function`` to every element of a tensor, into one of the same shape.
 
-    Both layouts have the same dtype and shape. A payload has ``input.byte_length`` bytes, or
-    ``shortest_input`` bytes: DirectML rounds lengths up to a multiple of 4, and senders need not.
+    A payload has ``input.byte_length`` bytes, or ``shortest_input`` bytes: DirectML rounds lengths
+    up to a multiple of 4, and senders need not.
     """
 
-    rounding: Rounding
+    function: Function
     input: Layout
     output: Layout
     shortest_input: int
@@ -35,20 +36,36 @@ class RoundCall:
         """The valid lengths of a payload, in bytes."""
         return self.input.byte_length, self.shortest_input
 
+    @property
+    def rounding(self) -> Rounding:
+        """The direction in which the function rounds."""
+        return self.function.rounding
+
+    @cached_property
+    def is_copy(self) -> bool:
+        """Whether the elements' bits are the results."""
+        return self.function.is_copy(self.input.dtype, self.output.dtype)
+
     @classmethod
     def packed(
         cls, rounding: Rounding, dtype: str, shape: Sequence[int], loc: tuple[str, ...] = ()
-    ) -> RoundCall:
-        """A call on a packed tensor in C order, of a canonical dtype.
+    ) -> Call:
+        """A rounding to integral values of a packed tensor in C order, of a canonical dtype.
 
         Raises :class:`InvalidDescriptor` at ``loc``.
         """
-        return cls.packed_output(rounding, Layout.of(BY_NAME[dtype], shape, loc=loc))
+        source = Layout.of(BY_NAME[dtype], shape, loc=loc)
+        return cls.packed_output(RoundToIntegral(rounding), source)
 
     @classmethod
-    def packed_output(cls, rounding: Rounding, input: Layout) -> RoundCall:
-        """A call with a packed output in C order."""
-        return cls(rounding, input, Layout.of(input.dtype, input.shape), input.byte_length)
+    def packed_output(cls, function: Function, input: Layout, to: DType | None = None) -> Call:
+        """A call with a packed output in C order, of the type ``to`` if the function has one."""
+        output = Layout.of(to or input.dtype, input.shape)
+        return cls(function, input, output, input.byte_length)
+
+    def flat(self, nbytes: int) -> Call:
+        """The call on ``nbytes`` contiguous bytes of whole elements of a larger tensor."""
+        return _flat(self.function, self.input.dtype, self.output.dtype, nbytes)
 
     @cached_property
     def nbytes(self) -> int:
@@ -59,13 +76,20 @@ class RoundCall:
     def is_in_place(self) -> bool:
         """Whether the results can overwrite the input.
 
-        Both layouts must be equal and without gaps between elements. Then no byte of the input is
-        left in the output but trailing padding, which is zeroed.
+        Both layouts must have the elements in the same order, without gaps. Then no byte of the
+        input is left in the output but trailing padding, which is zeroed. Narrower results lie at
+        the beginning of the input's memory, each before the next operand.
         """
+        same_width = self.input.dtype.width == self.output.dtype.width
+        fits = self.output.byte_length <= self.input.byte_length
         return (
             self.input.is_dense
             and self.input.lies_like(self.output.strides)
-            and self.input.byte_length == self.output.byte_length
+            and (
+                self.input.byte_length == self.output.byte_length
+                if same_width
+                else self.output.dtype.width < self.input.dtype.width and fits
+            )
         )
 
     def check_sizes(self, limit_bytes: int) -> None:
@@ -84,6 +108,11 @@ class RoundCall:
                 limit_bytes=most,
                 got_bytes=got,
             )
+
+
+@lru_cache(maxsize=256)
+def _flat(function: Function, source: DType, target: DType, nbytes: int) -> Call:
+    return Call.packed_output(function, Layout.of(source, (nbytes * 8 // source.width,)), target)
 
 
 def wrong_size(got: int, valid: tuple[int, ...]) -> PayloadSizeMismatch:

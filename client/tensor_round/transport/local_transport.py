@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Protocol
 
-from ..contract.call import RoundCall
+from ..contract.call import Call
 from ..contract.errors import InvalidArgument
 from ..contract.wire import http_fields, strictjson
 from .exchange import Deadline, Receive, Request, ResponseReader, copy_into
@@ -24,18 +24,18 @@ _DESCRIPTOR = http_fields.OPERATOR_DESCRIPTOR.encode()
 class Engine(Protocol):
     """The service's engine; its methods raise the service's refusals."""
 
-    def resolve(self, descriptor: bytes, length: int) -> RoundCall:
+    def resolve(self, descriptor: bytes, length: int) -> Call:
         """The call of a descriptor with a payload of ``length`` bytes."""
 
-    def round_run(self, call: RoundCall, source: memoryview, target: memoryview) -> None:
+    def round_run(self, call: Call, source: memoryview, target: memoryview) -> None:
         """Round elements of a call from one run of bytes into another, or in place."""
 
     def round_all(
-        self, call: RoundCall, payload: memoryview, take: Callable[[memoryview], None]
+        self, call: Call, payload: memoryview, take: Callable[[memoryview], None]
     ) -> None:
         """Round a call of any layout; pass the output to ``take``, which must copy it."""
 
-    def compare(self, call: RoundCall, payload: memoryview) -> dict[str, Any]:
+    def compare(self, call: Call, payload: memoryview) -> dict[str, Any]:
         """The service's JSON response to a tensor at ``/compare``."""
 
     def document(self, method: str, path: str) -> dict[str, Any]:
@@ -120,7 +120,7 @@ _Run = Callable[[Callable[[], None], int], Awaitable[None]]
 
 async def _receive_tensor(
     engine: Engine,
-    call: RoundCall,
+    call: Call,
     payload: memoryview,
     run: _Run,
     reader: ResponseReader[Any],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tensor_round.contract.call import RoundCall
+from tensor_round.contract.call import Call
 
 if TYPE_CHECKING:
     from .devices import DeviceMemory
@@ -21,7 +21,13 @@ Bits = np.ndarray[tuple[int], np.dtype[Any]]
 #: What may happen on a device; after a ``fallback`` NumPy rounds the tensor instead.
 DEVICE_EVENTS = ("out_of_memory", "failed", "lost", "fallback")
 #: Rounds one tensor into another; returns the name of the arithmetic. See :meth:`Backend.round`.
-Round = Callable[[RoundCall, Bytes, Bytes], str]
+Round = Callable[[Call, Bytes, Bytes], str]
+
+
+def in_place(call: Call, source: Bytes) -> Bytes:
+    """The memory of a call's results in place: ``source``, or its beginning for narrower ones."""
+    nbytes = call.output.byte_length
+    return source if nbytes == source.size else source[:nbytes]
 
 
 class Backend(Protocol):
@@ -44,11 +50,11 @@ class Backend(Protocol):
     def allocate(self, nbytes: int) -> Bytes:
         """Uninitialized memory for bodies of requests and responses."""
 
-    def round(self, call: RoundCall, source: Bytes, target: Bytes) -> str:
+    def round(self, call: Call, source: Bytes, target: Bytes) -> str:
         """Round ``source`` (``call.input.byte_length`` bytes) into ``target`` (the output's).
 
-        ``target`` is ``source`` itself only if ``call.is_in_place``; otherwise the two share
-        no byte. Every byte of ``target`` is written, gaps with zeros. Returns the name of the
+        ``target`` is that of :func:`in_place` only if ``call.is_in_place``; otherwise the two
+        share no byte. Every byte of ``target`` is written, gaps with zeros. Returns the name of the
         arithmetic that was used, one of :meth:`arithmetics`.
         """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from tensor_round.contract.call import RoundCall
+from tensor_round.contract.call import Call
 
 from . import Bytes
 
@@ -47,7 +47,7 @@ class DeviceMemory(Protocol):
         """Map the whole allocation of another process that an IPC handle refers to."""
 
     def round_resident(
-        self, device: int, call: RoundCall, source: DeviceBuffer, target: DeviceBuffer
+        self, device: int, call: Call, source: DeviceBuffer, target: DeviceBuffer
     ) -> str:
         """Round within a device's memory; returns the name of the arithmetic."""
 

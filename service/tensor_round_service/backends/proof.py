@@ -7,15 +7,16 @@ from functools import cache
 
 import numpy as np
 
-from tensor_round.contract.call import RoundCall
+from tensor_round.contract.call import Call
 from tensor_round.contract.dtypes import DTYPES, DType
+from tensor_round.contract.functions import RoundToIntegral
 from tensor_round.contract.layout import Layout
 from tensor_round.contract.rounding import Rounding
 
 from . import Bytes, Round
 
 #: Rounds on the device under test.
-DeviceRound = Callable[[RoundCall, Bytes, Bytes], object]
+DeviceRound = Callable[[Call, Bytes, Bytes], object]
 
 
 class WrongBits(Exception):
@@ -48,14 +49,13 @@ def prove(device_round: DeviceRound, host_round: Round) -> None:
         packed = Layout.of(dtype, (2, patterns(dtype).size // dtype.itemsize // 2))
         spaced = Layout.of(dtype, packed.shape, (1, 5))
         for rounding in Rounding:
-            _prove_call(device_round, host_round, RoundCall.packed_output(rounding, packed))
+            function = RoundToIntegral(rounding)
+            _prove_call(device_round, host_round, Call.packed_output(function, packed))
         # The strided copy does not depend on the rounding: the last one is enough.
-        _prove_call(
-            device_round, host_round, RoundCall(rounding, packed, spaced, packed.byte_length)
-        )
+        _prove_call(device_round, host_round, Call(function, packed, spaced, packed.byte_length))
 
 
-def _prove_call(device_round: DeviceRound, host_round: Round, call: RoundCall) -> None:
+def _prove_call(device_round: DeviceRound, host_round: Round, call: Call) -> None:
     operands = patterns(call.input.dtype)[: call.input.byte_length]
     result, expected = (np.empty(call.output.byte_length, np.uint8) for _ in range(2))
     device_round(call, operands.copy(), result)

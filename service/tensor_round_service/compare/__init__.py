@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from tensor_round.contract.call import RoundCall
+from tensor_round.contract.call import Call
 from tensor_round.contract.differences.document import Differences
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.layout import Layout, check_size
@@ -55,7 +55,7 @@ class _Comparing(TensorOperation):
         self._engine = engine
         self._limit = max_tensor_bytes
 
-    def needed_bytes(self, call: RoundCall) -> int:
+    def needed_bytes(self, call: Call) -> int:
         """The memory of a comparison; raises :class:`TensorTooLarge`, or refuses the layout."""
         layout = call.input
         check_size(layout, self._limit, "input")

@@ -6,7 +6,7 @@ import hashlib
 
 import numpy as np
 
-from tensor_round.contract.call import RoundCall
+from tensor_round.contract.call import Call
 from tensor_round.contract.digests import DIGESTS
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import BackendFailed
@@ -20,7 +20,7 @@ def digest(round_: Round, dtype_name: str, rounding: Rounding) -> str:
     """SHA-256 of the results for all bit patterns of a type, in ascending order."""
     dtype = BY_NAME[dtype_name]
     patterns = np.arange(1 << dtype.width, dtype=dtype.bits).view(np.uint8)
-    call = RoundCall.packed(rounding, dtype_name, (patterns.size // dtype.itemsize,))
+    call = Call.packed(rounding, dtype_name, (patterns.size // dtype.itemsize,))
     round_(call, patterns, patterns)
     return hashlib.sha256(patterns.data).hexdigest()
 

@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from tensor_round.contract.call import RoundCall
+from tensor_round.contract.call import Call
 from tensor_round.contract.errors import BackendFailed, DeviceOutOfMemory, RequestRefused
 from tensor_round.contract.progress import Pause, no_pause
 
-from ..backends import Backend, Bytes
+from ..backends import Backend, Bytes, in_place
 from ..backends.cpu.backend import usable_cores
 from ..backends.devices import DeviceBuffer, DeviceMemory
 from .job import Job
@@ -67,27 +67,29 @@ class Engine:
             await asyncio.sleep(IDLE_SECONDS / 2)
             self.memory.drop_idle(IDLE_SECONDS)
 
-    def round(self, call: RoundCall, source: Bytes, job: Job, target: Bytes | None = None) -> Bytes:
+    def round(self, call: Call, source: Bytes, job: Job, target: Bytes | None = None) -> Bytes:
         """Round ``source`` and return the output's bytes.
 
-        The output is ``target`` if given, else ``source`` if the call is in place, else new
-        memory of the job. ``target`` must be ``source`` itself, for a call in place, or share no
-        byte with it. Raises :class:`DeviceOutOfMemory` or :class:`BackendFailed` if the backend
-        fails, and :class:`MemoryError` if the output cannot be allocated.
+        The output is ``target`` if given, else the beginning of ``source`` if the call is in
+        place, else new memory of the job. ``target`` must be that of a call in place, or share no
+        byte with ``source``. Raises :class:`DeviceOutOfMemory` or :class:`BackendFailed` if the
+        backend fails, and :class:`MemoryError` if the output cannot be allocated.
         """
         if target is None:
-            target = source if call.is_in_place else job.allocate(call.output.byte_length)
+            if call.is_in_place:
+                target = in_place(call, source)
+            else:
+                target = job.allocate(call.output.byte_length)
         try:
             if job.overlap is None:
                 job.executed_by = self.backend.round(call, source, target)
             else:
-                rest, left = job.overlap.rest()
-                job.executed_by = self.backend.round(rest, left, left)
+                job.executed_by = job.overlap.finish()
         except (MemoryError, RuntimeError) as error:
             raise _refusal(error) from None
         return target
 
-    def overlap(self, call: RoundCall, source: Bytes, job: Job) -> Callable[[int], None] | None:
+    def overlap(self, call: Call, source: Bytes, job: Job) -> Callable[[int], None] | None:
         """Prepare to round ``source`` in place while it is being received.
 
         Returns the progress callback for the reader, or None if overlap is not worthwhile.
@@ -99,7 +101,7 @@ class Engine:
         return job.overlap.progress
 
     def round_resident(
-        self, device: int, call: RoundCall, source: DeviceBuffer, target: DeviceBuffer, job: Job
+        self, device: int, call: Call, source: DeviceBuffer, target: DeviceBuffer, job: Job
     ) -> None:
         """Round within a device's memory; raises as :meth:`round` does."""
         memory = self.device_memory
@@ -187,7 +189,7 @@ class Engine:
         self.backend.close()
 
 
-def rounding_cost(call: RoundCall) -> int:
+def rounding_cost(call: Call) -> int:
     """A call's cost: the number of bytes of a narrow type that take as long to round."""
     return call.nbytes if call.input.dtype.itemsize <= 2 else call.nbytes // WIDE_SPEEDUP
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from tensor_round.contract.call import RoundCall
+from tensor_round.contract.call import Call
 
 from ..backends import Bytes
 from .memory import MIN_POOLED_BYTES, Memory
@@ -73,7 +73,7 @@ class Job:
         #: Name of the dialect; empty before it is known, and for a comparison.
         self.dialect = ""
         #: The call, once it is known, if the tensor is rounded.
-        self.call: RoundCall | None = None
+        self.call: Call | None = None
         #: Whether the whole response was sent.
         self.is_sent = False
         #: Observes the end of a job with a response. Set together with the attributes above.

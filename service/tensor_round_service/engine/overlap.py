@@ -11,13 +11,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 
-from tensor_round.contract.call import RoundCall
-from tensor_round.contract.dtypes import DType
-from tensor_round.contract.rounding import Rounding
+from tensor_round.contract.call import Call
 
-from ..backends import Backend, Bytes
+from ..backends import Backend, Bytes, in_place
 from .memory import SMALL_BYTES
 
 #: Smallest tensor for overlap. The socket buffers hold most of a smaller tensor, so the service
@@ -32,7 +29,7 @@ class Overlap:
     """The state of one request's overlap."""
 
     backend: Backend
-    call: RoundCall
+    call: Call
     source: Bytes
     #: Returns the bytes that all other requests have reserved.
     other_bytes: Callable[[], int]
@@ -54,37 +51,38 @@ class Overlap:
         if self.failure or not is_received or self.other_bytes() > SMALL_BYTES:
             return
         began = time.perf_counter()
-        piece = self.source[self.done : end]
         try:
-            self.backend.round(self._flat(piece), piece, piece)
-        except Exception as error:  # rest() raises it: the reader of the socket cannot handle it
+            self._run(self.done, end)
+        except Exception as error:  # finish() raises it: the reader of the socket cannot handle it
             self.failure = error
         self.done = end
         self.seconds += time.perf_counter() - began
 
-    def rest(self) -> tuple[RoundCall, Bytes]:
-        """The call and memory of the rest; raises the exception that a piece has raised."""
+    def finish(self) -> str:
+        """Compute the rest; return the name of the arithmetic. Raises what a piece has raised."""
         if self.failure is not None:
             raise self.failure
-        left = self.source[self.done :]
-        return self._flat(left), left
+        return self._run(self.done, self.source.size)
 
-    def _flat(self, part: Bytes) -> RoundCall:
-        return flat_call(self.call.input.dtype, self.call.rounding, part.size)
+    def _run(self, start: int, end: int) -> str:
+        """Compute the results of these bytes, and move narrower ones behind those before them."""
+        piece = self.source[start:end]
+        call = self.call.flat(piece.size)
+        result = in_place(call, piece)
+        executed_by = self.backend.round(call, piece, result)
+        to = start * self.call.output.dtype.width // self.call.input.dtype.width
+        if to < start:
+            # An assignment between memoryviews that overlap moves, without a copy.
+            self.source.data[to : to + result.size] = result.data
+        return executed_by
 
 
-def is_worthwhile(backend: Backend, call: RoundCall) -> bool:
+def is_worthwhile(backend: Backend, call: Call) -> bool:
     """Whether a call can be rounded piece by piece while it is received, and gains by it."""
     layout = call.input
     return (
         MIN_BYTES <= call.nbytes <= backend.inline_bytes
         and call.is_in_place
-        and layout.dtype.is_float
+        and not call.is_copy
         and layout.element_bytes == layout.byte_length
     )
-
-
-@lru_cache(maxsize=256)
-def flat_call(dtype: DType, rounding: Rounding, nbytes: int) -> RoundCall:
-    """A call on ``nbytes`` contiguous bytes of a larger tensor."""
-    return RoundCall.packed(rounding, dtype.name, (nbytes // dtype.itemsize,))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensor_round.contract.call import RoundCall
+from tensor_round.contract.call import Call
 from tensor_round.contract.errors import BackendFailed, Draining
 from tensor_round.contract.rounding import Rounding
 
@@ -39,7 +39,7 @@ _PATTERNS = (
     (0x7F800001, 0x7F800001),  # a signalling NaN
 )
 _OPERANDS, _EXPECTED = np.array(_PATTERNS, "<u4").T.copy().view(np.uint8)
-_CALL = RoundCall.packed(Rounding.TIES_TO_EVEN, "float32", (len(_PATTERNS),))
+_CALL = Call.packed(Rounding.TIES_TO_EVEN, "float32", (len(_PATTERNS),))
 
 
 @dataclass

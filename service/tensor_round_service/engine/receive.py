@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import perf_counter
 
-from tensor_round.contract.call import RoundCall, wrong_size
+from tensor_round.contract.call import Call, wrong_size
 from tensor_round.contract.errors import PayloadSizeMismatch
 
 from ..backends import Bytes
@@ -23,7 +23,7 @@ FIRST_BYTES = 64 << 10
 
 
 async def receive(
-    call: RoundCall,
+    call: Call,
     source: ByteSource,
     job: Job,
     engine: Engine,

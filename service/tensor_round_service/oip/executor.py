@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import TypeGuard
 
-from tensor_round.contract.call import RoundCall
+from tensor_round.contract.call import Call
 from tensor_round.contract.errors import InvalidDescriptor, NotOffered
 from tensor_round.contract.progress import Pause, no_pause
 from tensor_round.contract.quoting import shown
@@ -17,7 +17,6 @@ from ..backends import Bytes
 from ..codec import jsontensor, nesting
 from ..engine.engine import INLINE_BYTES, JSON_COST, Engine
 from ..engine.job import Job
-from ..engine.overlap import flat_call
 from ..net.bodies import Parts
 from . import infer_json
 from .cuda_memory import CudaSharedMemory
@@ -124,9 +123,7 @@ class InferenceExecutor:
             memory = self._read(source, job)
         self._write(target, self._engine.round(plan.call, memory, job))
 
-    def _round_by_pieces(
-        self, call: RoundCall, source: PosixPart, target: PosixPart, job: Job
-    ) -> None:
+    def _round_by_pieces(self, call: Call, source: PosixPart, target: PosixPart, job: Job) -> None:
         """Round from shared memory to shared memory, through one small buffer a thread."""
         buffers = [job.allocate(nbytes) for nbytes in buffers_for(source.nbytes)]
 
@@ -138,9 +135,8 @@ class InferenceExecutor:
 
         self._for_each_piece(source.nbytes, work)
 
-    def _round_piece(self, call: RoundCall, piece: Bytes, job: Job) -> None:
-        flat = flat_call(call.input.dtype, call.rounding, piece.size)
-        self._engine.round(flat, piece, job, piece)
+    def _round_piece(self, call: Call, piece: Bytes, job: Job) -> None:
+        self._engine.round(call.flat(piece.size), piece, job, piece)
 
     def _rounded(
         self, plan: InferencePlan, received: Bytes | None, job: Job, pause: Pause

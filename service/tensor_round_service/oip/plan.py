@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
-from tensor_round.contract.call import RoundCall
+from tensor_round.contract.call import Call
 from tensor_round.contract.dtypes import DType
 from tensor_round.contract.errors import (
     Fault,
@@ -44,7 +44,7 @@ class InferencePlan:
 
     model: Model
     request_id: str | None
-    call: RoundCall
+    call: Call
     source: infer_json.Source
     output: infer_json.Output
     #: Whether NaNs and infinities in the response's JSON are strings.
@@ -183,7 +183,7 @@ def plan(model: Model, request: infer_json.Request) -> InferencePlan:
     )
 
 
-def _call(model: Model, request: infer_json.Request, tensor: infer_json.Input) -> RoundCall:
+def _call(model: Model, request: infer_json.Request, tensor: infer_json.Input) -> Call:
     name = model.mode_parameter
     with _placed("parameters", str(name)):
         operator = operator_for(model, None if name is None else request.parameters.get(name))
@@ -193,7 +193,7 @@ def _call(model: Model, request: infer_json.Request, tensor: infer_json.Input) -
         resolved = operator.prepare(dtype.name, tensor.shape).call
     # A packed layout: DirectML's own would be padded to a multiple of 4 bytes.
     packed = Layout.of(dtype, resolved.input.shape)
-    return RoundCall(resolved.rounding, packed, packed, packed.byte_length)
+    return Call(resolved.function, packed, packed, packed.byte_length)
 
 
 def _carried(request: infer_json.Request, tensor: infer_json.Input) -> object:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from tensor_round.contract.call import RoundCall
+from tensor_round.contract.call import Call
 from tensor_round.contract.errors import Fault, InvalidDescriptor, MissingDescriptor, RequestRefused
 from tensor_round.contract.layout import Layout
 from tensor_round.contract.operators import registry
@@ -79,7 +79,7 @@ class TensorDocument:
 
     dialect: str
     #: On the packed tensor.
-    call: RoundCall
+    call: Call
     data: Any
 
     @classmethod
@@ -135,7 +135,7 @@ class TensorDocument:
         if faults := list(_layout_faults(descriptor, ("descriptor",))):
             raise InvalidDescriptor.of(faults)
         packed = Layout.of(resolved.input.dtype, resolved.input.shape)
-        call = RoundCall(resolved.rounding, packed, packed, packed.byte_length)
+        call = Call(resolved.function, packed, packed, packed.byte_length)
         return cls(described_by.dialect, call, document["data"])
 
     def payload(self, pause: Pause = no_pause) -> memoryview:

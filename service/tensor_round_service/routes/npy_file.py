@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 
-from tensor_round.contract.call import RoundCall, wrong_size
+from tensor_round.contract.call import Call, wrong_size
 from tensor_round.contract.errors import MalformedNpy
+from tensor_round.contract.functions import Function, RoundToIntegral
 from tensor_round.contract.layout import Layout
 from tensor_round.contract.operators.dialects.ieee754 import IEEE754Round
 from tensor_round.contract.operators.operator import RoundOperator
@@ -41,7 +42,7 @@ class NpyHandler:
         header = await _read_header(source)
         dtype = npy.resolve_dtype(header, query.get("dtype"))
         layout = header.layout(dtype)
-        call = RoundCall(_rounding_of(operator, layout), layout, layout, layout.byte_length)
+        call = Call(_function_of(operator, layout), layout, layout, layout.byte_length)
         needed = self._operation.needed_bytes(call)
         whole = header.header_length + layout.byte_length
         if length not in (None, whole):
@@ -78,8 +79,9 @@ async def _read_header(source: ByteSource) -> npy.NpyHeader:
     return header
 
 
-def _rounding_of(operator: RoundOperator, layout: Layout) -> Rounding:
-    """The rounding of an operator; raises :class:`InvalidDescriptor` if it refuses the tensor."""
+def _function_of(operator: RoundOperator, layout: Layout) -> Function:
+    """The function of an operator; raises :class:`InvalidDescriptor` if it refuses the tensor."""
     if isinstance(operator, IEEE754Round):
-        return Rounding(operator.rounding)  # ieee754 accepts the rank of every .npy file
-    return operator.prepare(layout.dtype.name, layout.shape).call.rounding
+        # ieee754 accepts the rank of every .npy file.
+        return RoundToIntegral(Rounding(operator.rounding))
+    return operator.prepare(layout.dtype.name, layout.shape).call.function

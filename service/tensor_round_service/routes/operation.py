@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from tensor_round.contract.call import RoundCall
+from tensor_round.contract.call import Call
 from tensor_round.contract.progress import Pause
 from tensor_round.contract.wire import http_fields
 
@@ -26,7 +26,7 @@ _JSON = of_type(http_fields.JSON)
 class Plan:
     """A request resolved and checked, before its tensor is received."""
 
-    call: RoundCall
+    call: Call
     #: Name of the dialect.
     dialect: str
     #: Memory that the request needs, in bytes.
@@ -52,7 +52,7 @@ class TensorOperation(Protocol):
     #: Whether a large tensor is rounded while it arrives.
     overlaps: bool
 
-    def needed_bytes(self, call: RoundCall) -> int:
+    def needed_bytes(self, call: Call) -> int:
         """The memory that a call needs; raises a refusal for one that the route does not have."""
 
     async def respond(self, plan: Plan, memory: Bytes, job: Job) -> Response:

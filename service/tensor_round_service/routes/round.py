@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from tensor_round.contract.call import RoundCall
+from tensor_round.contract.call import Call
 from tensor_round.contract.progress import Pause
 
 from ..backends import Bytes
@@ -39,7 +39,7 @@ class _Rounding(TensorOperation):
         self._engine = engine
         self._limit = max_tensor_bytes
 
-    def needed_bytes(self, call: RoundCall) -> int:
+    def needed_bytes(self, call: Call) -> int:
         """The memory of a call; raises :class:`TensorTooLarge`."""
         call.check_sizes(self._limit)
         return call.nbytes
@@ -67,7 +67,7 @@ class _Rounding(TensorOperation):
         return document.response(self._engine.round(document.call, memory, job).data, pause)
 
 
-def _round_swapped(engine: Engine, call: RoundCall, source: Bytes, job: Job) -> Bytes:
+def _round_swapped(engine: Engine, call: Call, source: Bytes, job: Job) -> Bytes:
     """Round big-endian elements: swap the bytes, round, swap back."""
     bits = source.view(call.input.dtype.bits)
     bits.byteswap(inplace=True)

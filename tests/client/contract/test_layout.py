@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensor_round.contract.call import RoundCall, wrong_size
+from tensor_round.contract.call import Call, wrong_size
 from tensor_round.contract.dtypes import BY_NAME, DTYPES
 from tensor_round.contract.errors import (
     InvalidArgument,
@@ -24,6 +24,7 @@ from tensor_round.contract.errors import (
     PayloadSizeMismatch,
     TensorTooLarge,
 )
+from tensor_round.contract.functions import RoundToIntegral
 from tensor_round.contract.host_memory import (
     bits,
     patterns,
@@ -228,9 +229,9 @@ def test_a_size_beyond_reading_is_refused_in_few_words() -> None:
 # Calls: when their results can overwrite their input
 
 
-def call(source: dict[str, Any], target: dict[str, Any]) -> RoundCall:
+def call(source: dict[str, Any], target: dict[str, Any]) -> Call:
     input, output = Layout.of(F16, [2, 3], **source), Layout.of(F16, [2, 3], **target)
-    return RoundCall(Rounding.TIES_TO_EVEN, input, output, input.byte_length)
+    return Call(RoundToIntegral(Rounding.TIES_TO_EVEN), input, output, input.byte_length)
 
 
 # the input's layout, the output's, whether in place, bytes of memory
@@ -257,7 +258,7 @@ def test_one_buffer_is_enough_where_both_lie_the_same_without_gaps(
 def test_a_packed_output_forgets_the_inputs_strides_and_padding() -> None:
     source = Layout.of(F16, [2, 3], [5, 1], 100)
 
-    packed = RoundCall.packed_output(Rounding.TOWARD_ZERO, source)
+    packed = Call.packed_output(RoundToIntegral(Rounding.TOWARD_ZERO), source)
 
     assert packed.output == Layout.of(F16, [2, 3])
     assert packed.shortest_input == 100
@@ -278,7 +279,7 @@ def test_an_output_is_not_vast_beside_its_input(
 ) -> None:
     """By strides of 0, or gaps: 64 times as many bytes, or 16 MiB."""
     source, target = Layout.of(I8, shape, strides), Layout.of(I8, shape, None, output_bytes)
-    amplifying = RoundCall(Rounding.TIES_TO_EVEN, source, target, source.byte_length)
+    amplifying = Call(RoundToIntegral(Rounding.TIES_TO_EVEN), source, target, source.byte_length)
     if target.byte_length <= limit_bytes:
         amplifying.check_sizes(2**30)
         return
@@ -291,7 +292,7 @@ def test_an_output_is_not_vast_beside_its_input(
 
 def test_a_payload_has_one_of_two_lengths_and_others_are_told_which() -> None:
     layout = Layout.of(F16, [3], byte_length=8)
-    made = RoundCall(Rounding.TIES_TO_EVEN, layout, layout, 6)
+    made = Call(RoundToIntegral(Rounding.TIES_TO_EVEN), layout, layout, 6)
     assert made.lengths == (8, 6)
     refusal = wrong_size(7, made.lengths)
     assert isinstance(refusal, PayloadSizeMismatch)

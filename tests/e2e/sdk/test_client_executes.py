@@ -26,7 +26,7 @@ from support.cases.dialect import Document
 from support.clients import AnyClient
 from support.http.native_form import post
 from support.services.server import Service
-from tensor_round.contract.call import RoundCall
+from tensor_round.contract.call import Call
 from tensor_round.contract.host_memory import strided_view
 
 MODEL = tr.DirectMLDescriptor(
@@ -150,7 +150,7 @@ def test_invalid_call_is_refused_before_anything_is_sent(
     assert caught.value.request_id is None
 
 
-def execution_of(document: Document) -> tuple[RoundCall, bytes, bytes]:
+def execution_of(document: Document) -> tuple[Call, bytes, bytes]:
     """The call, a payload, and the right output."""
     call = call_of(document)
     payload = payload_of(call)

@@ -25,7 +25,7 @@ from support.clients import AnyClient
 from support.command_line import good
 from support.memory import traced
 from tensor_round.contract import errors
-from tensor_round.contract.call import RoundCall
+from tensor_round.contract.call import Call
 from tensor_round_service import local
 from tensor_round_service.backends.select import compiled_kernels
 
@@ -153,7 +153,7 @@ def test_a_payload_of_another_size_is_refused_as_the_service_does() -> None:
 def test_engine_failure_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = local.LocalEngine()
 
-    def fail(call: RoundCall, source: object, target: object) -> str:
+    def fail(call: Call, source: object, target: object) -> str:
         raise MemoryError
 
     monkeypatch.setattr(engine._engine.backend, "round", fail)

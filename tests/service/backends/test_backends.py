@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from support.cases.backend_calls import expected, run, run_flat, sample_pair
 from support.cases.every import every
-from tensor_round.contract.call import RoundCall
+from tensor_round.contract.call import Call
 from tensor_round.contract.dtypes import BY_NAME, DTYPES
+from tensor_round.contract.functions import RoundToIntegral
 from tensor_round.contract.layout import Layout, packed_strides
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends import Backend
@@ -108,24 +109,24 @@ def make_call(
     shape: Sequence[int],
     strides: tuple[Sequence[int] | None, Sequence[int] | None],
     extra: tuple[int, int],
-) -> RoundCall:
+) -> Call:
     layouts = []
     for own, bytes_beyond in zip(strides, extra, strict=True):
         least = Layout.of(BY_NAME[dtype], shape, own)
         layouts.append(
             Layout.of(BY_NAME[dtype], shape, own, byte_length=least.byte_length + bytes_beyond)
         )
-    return RoundCall(Rounding(rounding), layouts[0], layouts[1], layouts[0].byte_length)
+    return Call(RoundToIntegral(Rounding(rounding)), layouts[0], layouts[1], layouts[0].byte_length)
 
 
-def payload(call: RoundCall, seed: int) -> bytes:
+def payload(call: Call, seed: int) -> bytes:
     """Hard patterns in random order, and bytes that must not leak where no element lies."""
     count = call.input.byte_length // call.input.dtype.itemsize + 1
     drawn = np.random.default_rng(seed).choice(samples(call.input.dtype.name, 2000), count)
     return drawn.tobytes()[: call.input.byte_length]
 
 
-def assert_modelled(backend: Backend, call: RoundCall, source: bytes) -> None:
+def assert_modelled(backend: Backend, call: Call, source: bytes) -> None:
     right = expected(call, source)
     assert run(backend, call, source) == right
     if call.is_in_place:
@@ -157,7 +158,7 @@ def test_a_large_transposition_with_gaps(backend: Backend) -> None:
 
 
 @st.composite
-def calls(draw: st.DrawFn) -> RoundCall:
+def calls(draw: st.DrawFn) -> Call:
     """Any input layout, any output layout without overlap; often both the same."""
     shape = draw(st.lists(st.integers(0, 4), max_size=5))
     strides_in: Sequence[int] | None = draw(
@@ -189,6 +190,6 @@ def spaced_strides(draw: st.DrawFn, shape: Sequence[int]) -> list[int]:
     # The backend is the same object for every example, and is meant to be.
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-def test_any_layout(backend: Backend, call: RoundCall, seed: int) -> None:
+def test_any_layout(backend: Backend, call: Call, seed: int) -> None:
     assert call.output.is_free_of_overlap
     assert_modelled(backend, call, payload(call, seed))

@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 
 from support.cases.backend_calls import WatchedBackend
-from tensor_round.contract.call import RoundCall
+from tensor_round.contract.call import Call
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import BackendFailed, DeviceOutOfMemory
+from tensor_round.contract.functions import RoundToIntegral
 from tensor_round.contract.layout import Layout
 from tensor_round.contract.progress import Pause
 from tensor_round.contract.rounding import Rounding
@@ -30,7 +31,7 @@ from tensor_round_service.engine import engine as module
 from tensor_round_service.engine.engine import rounding_cost
 from tensor_round_service.engine.job import Job
 from tensor_round_service.engine.memory import memory_limit
-from tensor_round_service.engine.overlap import Overlap, flat_call, is_worthwhile
+from tensor_round_service.engine.overlap import Overlap, is_worthwhile
 
 KIB, MIB = 1 << 10, 1 << 20
 VALUES = np.array([-1.5, -0.4, 0.5, 2.5], np.float32)
@@ -43,7 +44,7 @@ class Device:
     failure: Exception | None = None
 
     def round_resident(
-        self, device: int, call: RoundCall, source: DeviceBuffer, target: DeviceBuffer
+        self, device: int, call: Call, source: DeviceBuffer, target: DeviceBuffer
     ) -> str:
         if self.failure is not None:
             raise self.failure
@@ -75,7 +76,7 @@ class Backend(NumpyBackend):
             raise self.failure
         return self.info
 
-    def round(self, call: RoundCall, source: Bytes, target: Bytes) -> str:
+    def round(self, call: Call, source: Bytes, target: Bytes) -> str:
         if self.failure is not None:
             raise self.failure
         self.calls.append(target.size)
@@ -99,9 +100,9 @@ def engine(backend: Backend) -> Iterator[Engine]:
     assert backend.is_closed
 
 
-def call(count: int = VALUES.size, strides: tuple[int, ...] | None = None) -> RoundCall:
+def call(count: int = VALUES.size, strides: tuple[int, ...] | None = None) -> Call:
     layout = Layout.of(BY_NAME["float32"], (count,), strides)
-    return RoundCall.packed_output(Rounding.TIES_TO_EVEN, layout)
+    return Call.packed_output(RoundToIntegral(Rounding.TIES_TO_EVEN), layout)
 
 
 def floats(memory: Bytes) -> list[float]:
@@ -331,7 +332,7 @@ def test_submitted_work_runs_on_a_thread_and_a_close_waits_for_it(backend: Backe
 )
 def test_wide_types_cost_a_quarter(dtype: str, share: int) -> None:
     layout = Layout.of(BY_NAME[dtype], (100,))
-    asked = RoundCall.packed_output(Rounding.TIES_TO_EVEN, layout)
+    asked = Call.packed_output(RoundToIntegral(Rounding.TIES_TO_EVEN), layout)
     assert rounding_cost(asked) == layout.byte_length // share
 
 
@@ -359,8 +360,8 @@ SIZE = 3 * PIECE + 4
 ANY = NumpyBackend.inline_bytes
 
 
-def call_from(input: Layout, output: Layout | None = None) -> RoundCall:
-    return RoundCall(Rounding.TIES_TO_EVEN, input, output or input, input.byte_length)
+def call_from(input: Layout, output: Layout | None = None) -> Call:
+    return Call(RoundToIntegral(Rounding.TIES_TO_EVEN), input, output or input, input.byte_length)
 
 
 def layout(
@@ -389,9 +390,7 @@ def layout(
         ),
     ],
 )
-def test_overlap_suits_large_contiguous_calls(
-    asked: RoundCall, suited: bool, inline_bytes: int
-) -> None:
+def test_overlap_suits_large_contiguous_calls(asked: Call, suited: bool, inline_bytes: int) -> None:
     backend = NumpyBackend(1)
     backend.inline_bytes = inline_bytes
     assert is_worthwhile(backend, asked) is suited
@@ -448,14 +447,11 @@ def test_it_rests_while_others_have_more_than_a_mebibyte(progress: Progress) -> 
 
 
 @pytest.mark.parametrize("pieces", range(4))
-def test_rest_begins_after_the_last_rounded_piece(progress: Progress, pieces: int) -> None:
+def test_the_rest_begins_after_the_last_rounded_piece(progress: Progress, pieces: int) -> None:
     for _ in range(pieces):
         progress.overlap.progress(0)
-    rest, left = progress.overlap.rest()
-    assert left.size == SIZE - pieces * PIECE
-    assert rest == flat_call(BY_NAME["float32"], Rounding.TIES_TO_EVEN, left.size)
-    assert (rest.input.shape, rest.is_in_place) == ((left.size // 4,), True)
-    progress.backend.round(rest, left, left)
+    assert progress.rounded() == pieces * PIECE
+    assert progress.overlap.finish() == "numpy"
     assert np.array_equal(progress.source.view(np.float32), np.rint(progress.values))
 
 
@@ -482,4 +478,4 @@ def test_failure_ends_the_pieces_and_is_raised_at_the_end(progress: Progress) ->
     assert progress.backend.sizes == []
     for _ in range(2):
         with pytest.raises(RuntimeError, match=f"{PIECE} bytes"):
-            progress.overlap.rest()
+            progress.overlap.finish()

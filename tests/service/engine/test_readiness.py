@@ -13,7 +13,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from tensor_round.contract.call import RoundCall
+from tensor_round.contract.call import Call
 from tensor_round.contract.digests import DIGESTS
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import BackendFailed, Draining, InvalidDescriptor
@@ -37,7 +37,7 @@ class Backend(NumpyBackend):
         super().__init__(1)
         self.calls = 0
 
-    def round(self, call: RoundCall, source: Bytes, target: Bytes) -> str:
+    def round(self, call: Call, source: Bytes, target: Bytes) -> str:
         self.calls += 1
         found = np.isin(source.view(np.uint32), self.wrong)
         name = super().round(call, source, target)
@@ -46,12 +46,12 @@ class Backend(NumpyBackend):
 
 
 class Idle(Backend):
-    def round(self, call: RoundCall, source: Bytes, target: Bytes) -> str:
+    def round(self, call: Call, source: Bytes, target: Bytes) -> str:
         return self.name
 
 
 class Broken(Backend):
-    def round(self, call: RoundCall, source: Bytes, target: Bytes) -> str:
+    def round(self, call: Call, source: Bytes, target: Bytes) -> str:
         raise OSError("the device fell off the bus")
 
 
@@ -65,7 +65,7 @@ class Stuck(Backend):
         self.asked = 0
         self.free = threading.Event()
 
-    def round(self, call: RoundCall, source: Bytes, target: Bytes) -> str:
+    def round(self, call: Call, source: Bytes, target: Bytes) -> str:
         self.asked += 1
         self.free.wait(30)
         return super().round(call, source, target)
@@ -201,7 +201,7 @@ def test_a_right_backend_conforms_with_every_published_digest() -> None:
 
 
 def test_one_wrong_result_of_one_arithmetic_is_found_where_it_is() -> None:
-    def wrong(call: RoundCall, source: Bytes, target: Bytes) -> str:
+    def wrong(call: Call, source: Bytes, target: Bytes) -> str:
         name = backend.round(call, source, target)
         if (call.input.dtype.name, call.rounding) == ("bfloat16", Rounding.TOWARD_ZERO):
             target[-1] ^= 1
@@ -221,7 +221,7 @@ def test_one_wrong_result_of_one_arithmetic_is_found_where_it_is() -> None:
 
 @pytest.mark.parametrize("failure", [MemoryError("none"), RuntimeError("the device is lost")])
 def test_a_backend_that_fails_may_be_asked_again(failure: Exception) -> None:
-    def broken(call: RoundCall, source: Bytes, target: Bytes) -> str:
+    def broken(call: Call, source: Bytes, target: Bytes) -> str:
         raise failure
 
     backend = Two(broken)

@@ -9,9 +9,7 @@ from functools import cache
 
 import numpy as np
 
-from tensor_round.contract.call import RoundCall
-from tensor_round.contract.dtypes import BY_NAME
-from tensor_round.contract.layout import Layout
+from tensor_round.contract.call import Call
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends import Backend, Bytes
 from tensor_round_service.backends.cpu.backend import NumpyBackend
@@ -23,12 +21,12 @@ from tensor_round_verify.reference import FLOATS, Bits, bits_type, rounded
 STALE = 0xAA
 
 
-def flat_call(dtype: str, rounding: str, count: int) -> RoundCall:
+def flat_call(dtype: str, rounding: str, count: int) -> Call:
     """``count`` elements in a row, in and out."""
-    return RoundCall.packed_output(Rounding(rounding), Layout.of(BY_NAME[dtype], [count]))
+    return Call.packed(Rounding(rounding), dtype, [count])
 
 
-def run(backend: Backend, call: RoundCall, source: bytes, *, in_place: bool = False) -> bytes:
+def run(backend: Backend, call: Call, source: bytes, *, in_place: bool = False) -> bytes:
     """The backend's answer, from a target full of stale bytes; the source must stay as it was."""
     given = backend.allocate(len(source))
     given[:] = np.frombuffer(source, np.uint8)
@@ -73,7 +71,7 @@ def tame_pair(dtype: str, rounding: str) -> tuple[Bits, Bits]:
     return patterns[order], right[order]
 
 
-def expected(call: RoundCall, source: bytes) -> bytes:
+def expected(call: Call, source: bytes) -> bytes:
     """The answer by its definition: element by element, by the strides, zeros where none lies."""
     dtype = call.input.dtype
     size = dtype.itemsize
@@ -100,7 +98,7 @@ class WatchedBackend(NumpyBackend):
         #: What happens before a call of that many bytes is done.
         self.before: Callable[[int], object] = bool
 
-    def round(self, call: RoundCall, source: Bytes, target: Bytes) -> str:
+    def round(self, call: Call, source: Bytes, target: Bytes) -> str:
         self.before(target.size)
         done_by = super().round(call, source, target)
         self.sizes.append(target.size)

@@ -10,7 +10,7 @@ from typing import Any
 
 from support.cases.array_cases import patterns
 from support.cases.dialect import ABSENT, DialectCases, Document
-from tensor_round.contract.call import RoundCall
+from tensor_round.contract.call import Call
 from tensor_round.contract.errors import InvalidDescriptor
 from tensor_round.contract.operators import registry
 from tensor_round.contract.operators.registry import DIALECTS
@@ -58,7 +58,7 @@ def varied(dialect: str, changes: dict[str, Any]) -> Document:
     return document
 
 
-def resolved(document: object) -> RoundCall:
+def resolved(document: object) -> Call:
     """The call that a document stands for, by the way of its JSON text."""
     return registry.parse(json.dumps(document).encode()).resolve()
 
@@ -94,11 +94,11 @@ def ieee754(dtype: str, shape: list[int], **layouts: Any) -> Document:
     return document if output is None else {**document, "output": {**tensor, **output}}
 
 
-def call_of(document: Document) -> RoundCall:
+def call_of(document: Document) -> Call:
     return registry.validate(document).resolve()
 
 
-def payload_of(call: RoundCall) -> bytes:
+def payload_of(call: Call) -> bytes:
     """Bytes of the input's layout, full of hard patterns, gaps and padding too."""
     name, itemsize = call.input.dtype.name, call.input.dtype.itemsize
     whole = patterns(name, call.input.byte_length // itemsize + 1)

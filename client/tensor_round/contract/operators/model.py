@@ -26,7 +26,7 @@ from pydantic_core import (
     core_schema,
 )
 
-from ..call import RoundCall
+from ..call import Call
 from ..errors import Fault, InvalidDescriptor
 from ..layout import SIZE_LIMIT
 from ..quoting import not_accepted, shown, shown_key, suggestion
@@ -243,7 +243,7 @@ class OperatorDescriptor(Strict):
             raise InvalidDescriptor.of(faults_of(error, cls)) from None
 
     @abc.abstractmethod
-    def resolve(self) -> RoundCall:
+    def resolve(self) -> Call:
         """The call of this descriptor; raises :class:`InvalidDescriptor`."""
 
     def to_json(self) -> bytes:

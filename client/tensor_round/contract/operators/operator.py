@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 
-from ..call import RoundCall
+from ..call import Call
 from ..dtypes import BY_NAME, AnyDType, DTypeName, dtype_name
 from ..errors import InvalidArgument, InvalidDescriptor
 from ..quoting import not_accepted, shown
@@ -72,7 +72,7 @@ class PreparedDescriptor:
     """
 
     descriptor: bytes
-    call: RoundCall
+    call: Call
     headers: tuple[tuple[bytes, bytes], ...]
     output_descriptor: str
 

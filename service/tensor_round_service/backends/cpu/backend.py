@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 
 from tensor_round.contract import host_memory
-from tensor_round.contract.call import RoundCall
+from tensor_round.contract.call import Call
 from tensor_round.contract.dtypes import DType
 from tensor_round.contract.rounding import Rounding
 
@@ -138,7 +138,7 @@ class NumpyBackend:
         """The only arithmetic is that of :meth:`round`."""
         return {self.name: self.round}
 
-    def round(self, call: RoundCall, source: Bytes, target: Bytes) -> str:
+    def round(self, call: Call, source: Bytes, target: Bytes) -> str:
         """Round ``source`` into ``target``; see :meth:`.Backend.round`."""
         dtype = call.input.dtype
         if call.is_in_place:
@@ -191,7 +191,7 @@ def _parts(source: Bytes, target: Bytes, step: int) -> Iterator[tuple[Bytes, Byt
         yield (part if source is target else source[start : start + step]), part
 
 
-def copy_strided(call: RoundCall, source: Bytes, target: Bytes) -> None:
+def copy_strided(call: Call, source: Bytes, target: Bytes) -> None:
     """Copy the elements from the input's layout to the output's, and zeros into the gaps."""
     output = call.output
     # A dense output has no gaps, but may have padding after its elements.

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from tensor_round.contract.call import RoundCall
+from tensor_round.contract.call import Call
 from tensor_round.contract.dtypes import DTYPES, DType
 from tensor_round.contract.errors import DeviceOutOfMemory
 from tensor_round.contract.rounding import Rounding
@@ -108,7 +108,7 @@ class CupyBackend:
         """Wait until all memory allocated so far is page-locked or cannot be."""
         self._memory.wait_until_pinned()
 
-    def round(self, call: RoundCall, source: Bytes, target: Bytes) -> str:
+    def round(self, call: Call, source: Bytes, target: Bytes) -> str:
         """Round ``source`` into ``target`` on a device, or with NumPy by :attr:`policy`.
 
         Raises :class:`DeviceOutOfMemory` if the policy has no fallback, and
@@ -133,7 +133,7 @@ class CupyBackend:
         self._count(pipeline, "fallback")
         return self._host.round(call, source, target)
 
-    def round_on_device(self, call: RoundCall, source: Bytes, target: Bytes) -> str:
+    def round_on_device(self, call: Call, source: Bytes, target: Bytes) -> str:
         """:meth:`round` on a device, without regard to the policy."""
         self._run(lambda pipeline: pipeline.round(call, source, target), self._next_pipeline())
         return self.name
@@ -159,7 +159,7 @@ class CupyBackend:
         return self._pipeline(device).device.import_memory(handle)
 
     def round_resident(
-        self, device: int, call: RoundCall, source: DeviceBuffer, target: DeviceBuffer
+        self, device: int, call: Call, source: DeviceBuffer, target: DeviceBuffer
     ) -> str:
         """:meth:`round` within a device's memory."""
         allocate = self._pipeline(device).device.allocate
@@ -195,7 +195,7 @@ class CupyBackend:
         for pipeline in self._pipelines:
             pipeline.close()
 
-    def _is_for_host(self, call: RoundCall) -> bool:
+    def _is_for_host(self, call: Call) -> bool:
         dtype = call.input.dtype
         # Integers are only copied, which the host does faster.
         if self._lost or not dtype.is_float:
@@ -247,7 +247,7 @@ class CupyBackend:
 def _is_alive(device_round: DeviceRound) -> bool:
     """Whether the device can still round a few values."""
     source = np.array([0.5, 1.5, -0.25, 7.0], np.float32)
-    call = RoundCall.packed(Rounding.TIES_TO_EVEN, "float32", source.shape)
+    call = Call.packed(Rounding.TIES_TO_EVEN, "float32", source.shape)
     result = np.empty_like(source)
     try:
         device_round(call, source.view(np.uint8), result.view(np.uint8))
@@ -280,7 +280,7 @@ def _crossover(device_round: Round, host_round: Round, dtype: DType, memory: Byt
 
 
 def _seconds(round_: Round, dtype: DType, memory: Bytes) -> float:
-    call = RoundCall.packed(Rounding.TIES_TO_EVEN, dtype.name, (memory.size // dtype.itemsize,))
+    call = Call.packed(Rounding.TIES_TO_EVEN, dtype.name, (memory.size // dtype.itemsize,))
     best = np.inf
     for _ in range(TRIES):
         began = time.perf_counter()

@@ -16,7 +16,7 @@ from queue import SimpleQueue
 
 import numpy as np
 
-from tensor_round.contract.call import RoundCall
+from tensor_round.contract.call import Call
 
 from .. import Bytes
 from ..devices import DeviceBuffer, DeviceFailed, OutOfDeviceMemory
@@ -53,7 +53,7 @@ class PipelineSlot:
         self._scratch: DeviceBuffer = device.allocate(PIECE_BYTES)
         self._staging: Bytes = device.staging(PIECE_BYTES)
 
-    def round(self, call: RoundCall, source: Bytes, target: Bytes) -> None:
+    def round(self, call: Call, source: Bytes, target: Bytes) -> None:
         """Round a run of whole elements, one piece at most, into ``target`` or in place."""
         scratch = self._scratch.part(0, source.size)
         staging = self._staging[: source.size]
@@ -78,7 +78,7 @@ class PipelineSlot:
                 stream.copy_out(scratch, target)
                 stream.wait()
 
-    def rearrange(self, call: RoundCall, source: Bytes, target: Bytes) -> None:
+    def rearrange(self, call: Call, source: Bytes, target: Bytes) -> None:
         """Execute a call with strides, with the whole tensor in newly allocated device memory."""
         with self.queue() as stream:
             operand = self._device.allocate(source.size)
@@ -114,7 +114,7 @@ class Pipeline:
         finally:
             self._slots.put(slot)
 
-    def round(self, call: RoundCall, source: Bytes, target: Bytes) -> None:
+    def round(self, call: Call, source: Bytes, target: Bytes) -> None:
         """Execute a call on host memory; see :meth:`.Backend.round`.
 
         Raises :class:`OutOfDeviceMemory`, :class:`DeviceFailed` and :class:`SourceCorrupted`.
@@ -128,7 +128,7 @@ class Pipeline:
         self._round_run(call, source[:length], target[:length])
         target[length:] = 0
 
-    def _round_run(self, call: RoundCall, source: Bytes, target: Bytes) -> None:
+    def _round_run(self, call: Call, source: Bytes, target: Bytes) -> None:
         work = partial(self._round_piece, call)
         pieces = [(source[part], target[part]) for part in cut(source.size)]
         if len(pieces) == 1:
@@ -146,7 +146,7 @@ class Pipeline:
         for failure in sorted(failures, key=lambda f: not isinstance(f, SourceCorrupted)):
             raise failure
 
-    def _round_piece(self, call: RoundCall, source: Bytes, target: Bytes) -> None:
+    def _round_piece(self, call: Call, source: Bytes, target: Bytes) -> None:
         with self.slot() as slot:
             slot.round(call, source, target)
 
@@ -187,7 +187,7 @@ def _drained(stream: Stream) -> Iterator[None]:
 
 
 def round_resident(
-    stream: Stream, allocate: Allocate, call: RoundCall, source: DeviceBuffer, target: DeviceBuffer
+    stream: Stream, allocate: Allocate, call: Call, source: DeviceBuffer, target: DeviceBuffer
 ) -> None:
     """Queue the rounding of ``source``, the input's bytes, into ``target``, the output's bytes.
 
@@ -215,7 +215,7 @@ def round_resident(
     stream.clear(target.part(length, target.nbytes))
 
 
-def _round_run(stream: Stream, call: RoundCall, source: DeviceBuffer, target: DeviceBuffer) -> None:
+def _round_run(stream: Stream, call: Call, source: DeviceBuffer, target: DeviceBuffer) -> None:
     dtype = call.input.dtype
     for start in range(0, source.nbytes, LAUNCH):
         piece = start, min(start + LAUNCH, source.nbytes)
@@ -226,7 +226,7 @@ def _round_run(stream: Stream, call: RoundCall, source: DeviceBuffer, target: De
 
 
 def _copy_strided(
-    stream: Stream, allocate: Allocate, call: RoundCall, source: DeviceBuffer, target: DeviceBuffer
+    stream: Stream, allocate: Allocate, call: Call, source: DeviceBuffer, target: DeviceBuffer
 ) -> None:
     """Copy the elements from the input's layout to the output's."""
     count = call.input.element_count
@@ -248,7 +248,7 @@ def _copy_strided(
     stream.wait()
 
 
-def dims(call: RoundCall) -> Bytes:
+def dims(call: Call) -> Bytes:
     """Size, input stride and output stride of each dimension, the innermost one first, as int64.
 
     Dimensions of size 1 are left out, and contiguous dimensions are merged.

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.cases.descriptors import CASES, paths, varied
-from tensor_round.contract.call import RoundCall
+from tensor_round.contract.call import Call
 from tensor_round.contract.errors import InvalidDescriptor, MalformedJSON, RequestRefused, problem
 from tensor_round.contract.operators.registry import parse, validate
 
@@ -52,10 +52,10 @@ def mutants(draw: st.DrawFn) -> Any:
     return document
 
 
-def outcome(data: bytes) -> RoundCall | RequestRefused:
+def outcome(data: bytes) -> Call | RequestRefused:
     """The call or the refusal that bytes come to, within 20 ms of processor time."""
     start = time.thread_time()
-    result: RoundCall | RequestRefused
+    result: Call | RequestRefused
     try:
         result = parse(data).resolve()
     except (InvalidDescriptor, MalformedJSON) as refusal:
@@ -64,9 +64,9 @@ def outcome(data: bytes) -> RoundCall | RequestRefused:
     return result
 
 
-def told(outcome: RoundCall | RequestRefused) -> RoundCall | str:
+def told(outcome: Call | RequestRefused) -> Call | str:
     """What can be compared, and is fit to be sent."""
-    if isinstance(outcome, RoundCall):
+    if isinstance(outcome, Call):
         return outcome
     text = json.dumps(problem(outcome), ensure_ascii=False)
     text.encode("utf-8")
@@ -81,7 +81,7 @@ def test_any_json_is_a_call_or_a_refusal_and_always_the_same(document: Any) -> N
     first = outcome(data)
 
     assert told(outcome(data)) == told(first)
-    if isinstance(first, RoundCall):
+    if isinstance(first, Call):
         assert parse(data).resolve() == first
         assert first.input.dtype is first.output.dtype
         assert first.input.shape == first.output.shape
@@ -91,7 +91,7 @@ def test_any_json_is_a_call_or_a_refusal_and_always_the_same(document: Any) -> N
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_refused_as_json_or_as_descriptor(data: bytes) -> None:
-    assert not isinstance(outcome(data), RoundCall)
+    assert not isinstance(outcome(data), Call)
 
 
 @given(VALUES)

@@ -15,9 +15,10 @@ import pytest
 from support.cases.backend_calls import flat_call, sample_pair
 from support.devices.host_device import HostDevice
 from support.devices.host_kernels import NO_COMPILER, compiler
-from tensor_round.contract.call import RoundCall
+from tensor_round.contract.call import Call
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import BackendFailed, DeviceOutOfMemory
+from tensor_round.contract.functions import RoundToIntegral
 from tensor_round.contract.layout import Layout
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends import Bytes
@@ -69,7 +70,7 @@ class Once:
             raise self._failure
 
 
-def operands(backend: CupyBackend, in_place: bool) -> tuple[RoundCall, Bytes, Bytes, bytes]:
+def operands(backend: CupyBackend, in_place: bool) -> tuple[Call, Bytes, Bytes, bytes]:
     """A call, its memory, and the right answer; the memory is page-locked."""
     patterns, right = sample_pair("float32", "toward_negative")
     source = backend.allocate(COUNT * 4)
@@ -86,10 +87,10 @@ def assert_right(backend: CupyBackend, by: str, in_place: bool = False) -> None:
     assert target.tobytes() == right
 
 
-def spaced_call() -> RoundCall:
+def spaced_call() -> Call:
     """One that takes memory of its own on the device."""
     layout = Layout.of(BY_NAME["float32"], (1000,), (2,))
-    return RoundCall.packed_output(Rounding.TIES_TO_EVEN, layout)
+    return Call.packed_output(RoundToIntegral(Rounding.TIES_TO_EVEN), layout)
 
 
 IN_PLACE = pytest.mark.parametrize("in_place", [False, True], ids=["out-of-place", "in-place"])

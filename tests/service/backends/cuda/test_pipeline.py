@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from support.cases.backend_calls import expected, flat_call, sample_pair
 from support.devices.host_device import HostDevice
 from support.devices.host_kernels import NO_COMPILER, compiler
-from tensor_round.contract.call import RoundCall
+from tensor_round.contract.call import Call
 from tensor_round.contract.dtypes import BY_NAME
+from tensor_round.contract.functions import RoundToIntegral
 from tensor_round.contract.layout import Layout
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends import Bytes
@@ -107,7 +108,7 @@ def test_a_tensor_on_the_device_is_rounded_where_it_is(pipeline: Pipeline) -> No
 def test_dimensions_are_folded_where_one_stride_serves_both() -> None:
     def folded(shape: list[int], given: list[int] | None, result: list[int] | None) -> list[int]:
         source, target = (Layout.of(BY_NAME["int8"], shape, s) for s in (given, result))
-        call = RoundCall(Rounding.TIES_TO_EVEN, source, target, source.byte_length)
+        call = Call(RoundToIntegral(Rounding.TIES_TO_EVEN), source, target, source.byte_length)
         found: list[int] = dims(call).view("<i8").tolist()
         return found
 
@@ -119,20 +120,20 @@ def test_dimensions_are_folded_where_one_stride_serves_both() -> None:
     assert folded([2, 3, 4], None, [15, 5, 1]) == [4, 1, 1, 6, 4, 5]
 
 
-def transposition(dtype: str) -> RoundCall:
+def transposition(dtype: str) -> Call:
     rows, columns = 70, 60
     source = Layout.of(BY_NAME[dtype], (rows, columns), (1, rows))
     target = Layout.of(BY_NAME[dtype], (rows, columns), (columns + 3, 1))
-    return RoundCall(Rounding.TIES_TO_AWAY, source, target, source.byte_length)
+    return Call(RoundToIntegral(Rounding.TIES_TO_AWAY), source, target, source.byte_length)
 
 
-def payload(call: RoundCall) -> Bytes:
+def payload(call: Call) -> Bytes:
     patterns, _ = sample_pair(call.input.dtype.name, call.rounding)
     drawn = np.random.default_rng(0).choice(patterns, call.input.byte_length)
     return drawn.view(np.uint8)[: call.input.byte_length].copy()
 
 
-def assert_rounded(pipeline: Pipeline, call: RoundCall) -> None:
+def assert_rounded(pipeline: Pipeline, call: Call) -> None:
     source = payload(call)
     target = np.full(call.output.byte_length, 0xAA, np.uint8)
     pipeline.round(call, source, target)
@@ -148,7 +149,7 @@ def on_device(content: Bytes, offset: int) -> tuple[Bytes, DeviceBuffer]:
     return part, DeviceBuffer(part.ctypes.data, part.size, memory)
 
 
-def assert_resident(pipeline: Pipeline, call: RoundCall, offset: int) -> None:
+def assert_resident(pipeline: Pipeline, call: Call, offset: int) -> None:
     content = payload(call)
     _, source = on_device(content, offset)
     result, target = on_device(np.zeros(call.output.byte_length, np.uint8), offset)

@@ -6,7 +6,7 @@ from typing import Any
 
 import tensor_round as tr
 from support.cases.dialect import ABSENT, DialectCases, Document, Example, Model, Whole, spelled
-from tensor_round.contract.call import RoundCall
+from tensor_round.contract.call import Call
 from tensor_round.contract.rounding import Rounding
 
 LEVELS = {
@@ -93,7 +93,7 @@ def ranks(level: str) -> set[int]:
     return {4} if level == "2_1" else set(range(1, 9))
 
 
-def rounded_up(call: RoundCall) -> int:
+def rounded_up(call: Call) -> int:
     """The length of a packed output."""
     return -(-call.output.element_count * call.output.dtype.itemsize // 4) * 4
 

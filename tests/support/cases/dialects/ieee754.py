@@ -6,7 +6,7 @@ from typing import Any
 
 import tensor_round as tr
 from support.cases.dialect import ABSENT, FLOATS, INTEGERS, DialectCases, Model
-from tensor_round.contract.call import RoundCall
+from tensor_round.contract.call import Call
 from tensor_round.contract.layout import Layout
 from tensor_round.contract.rounding import Rounding
 
@@ -35,7 +35,7 @@ LAYOUTS: list[tuple[dict[str, Any], int]] = [
 ]
 
 
-def packed(call: RoundCall) -> Layout:
+def packed(call: Call) -> Layout:
     """The input's tensor in packed C order."""
     return Layout.of(call.input.dtype, call.input.shape)
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from ...call import RoundCall
+from ...call import Call
 from ...dtypes import AnyDType
 from ...rounding import Rounding
 from ..dialect import Dialect, ModelNames, Version, Words
@@ -71,9 +71,9 @@ class ArrayAPIDescriptor(OperatorDescriptor):
     )
     x: ArrayAPIArray
 
-    def resolve(self) -> RoundCall:
+    def resolve(self) -> Call:
         """The call of this descriptor; raises :class:`InvalidDescriptor`."""
-        return RoundCall.packed(MODES[self.op], self.x.dtype, self.x.shape, ("x",))
+        return Call.packed(MODES[self.op], self.x.dtype, self.x.shape, ("x",))
 
 
 @dataclass(frozen=True, slots=True)

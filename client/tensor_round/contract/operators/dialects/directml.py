@@ -15,9 +15,10 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import Discriminator, Field, Tag
 
-from ...call import RoundCall
+from ...call import Call
 from ...dtypes import BY_NAME, AnyDType, DType
 from ...errors import Fault, InvalidDescriptor
+from ...functions import RoundToIntegral
 from ...layout import FieldNames, Layout, layout_faults, packed_strides, span
 from ...quoting import shown
 from ...rounding import Rounding
@@ -284,7 +285,7 @@ class DirectMLDescriptor(OperatorDescriptor):
     type: _OperatorType
     desc: ElementWiseRoundDesc
 
-    def resolve(self) -> RoundCall:
+    def resolve(self) -> Call:
         """The call of this descriptor; raises :class:`InvalidDescriptor`."""
         source, source_path = self.desc.InputTensor.buffer
         target, target_path = self.desc.OutputTensor.buffer
@@ -305,7 +306,7 @@ class DirectMLDescriptor(OperatorDescriptor):
             raise InvalidDescriptor.of([overlap_fault("directml", (*target_loc, "Strides"))])
         has_length = source.TotalTensorSizeInBytes is not None
         shortest = input.byte_length if has_length else source.unrounded_bytes
-        return RoundCall(MODES[str(self.desc.RoundingMode)], input, output, shortest)
+        return Call(RoundToIntegral(MODES[str(self.desc.RoundingMode)]), input, output, shortest)
 
 
 def _disagreements(

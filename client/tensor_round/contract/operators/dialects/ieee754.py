@@ -12,9 +12,10 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from ...call import RoundCall
+from ...call import Call
 from ...dtypes import BY_NAME, AnyDType
 from ...errors import Fault, InvalidDescriptor
+from ...functions import RoundToIntegral
 from ...layout import Layout, layout_faults
 from ...rounding import Rounding, RoundingName
 from ..dialect import Dialect, ModelNames, Version, overlap_fault
@@ -76,7 +77,7 @@ class IEEE754Descriptor(OperatorDescriptor):
         description="The output's layout, of the same dtype and shape; null is packed C order.",
     )
 
-    def resolve(self) -> RoundCall:
+    def resolve(self) -> Call:
         """The call of this descriptor; raises :class:`InvalidDescriptor`."""
         faults = self.input.faults("input")
         if self.output is not None:
@@ -85,11 +86,11 @@ class IEEE754Descriptor(OperatorDescriptor):
             raise InvalidDescriptor.of(faults)
         rounding, source = MODES[self.rounding], self.input.layout()
         if self.output is None:
-            return RoundCall.packed_output(rounding, source)
+            return Call.packed_output(RoundToIntegral(rounding), source)
         target = self.output.layout()
         if not target.is_free_of_overlap:
             raise InvalidDescriptor.of([overlap_fault("ieee754", ("output", "strides"))])
-        return RoundCall(rounding, source, target, source.byte_length)
+        return Call(RoundToIntegral(rounding), source, target, source.byte_length)
 
     def _disagreements(self, output: IEEE754Tensor) -> list[Fault]:
         return [

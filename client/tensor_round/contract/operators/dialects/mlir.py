@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from ...call import RoundCall
+from ...call import Call
 from ...dtypes import AnyDType
 from ...rounding import Rounding
 from ..dialect import Dialect, ModelNames, Version, Words
@@ -50,9 +50,9 @@ class MLIRDescriptor(OperatorDescriptor):
     element_type: Annotated[str, OneOf(VERSION.title, {name: name for name in DTYPES})]
     shape: Sizes = Field(description="Elements along each dimension; 0 makes an empty tensor.")
 
-    def resolve(self) -> RoundCall:
+    def resolve(self) -> Call:
         """The call of this descriptor; raises :class:`InvalidDescriptor`."""
-        return RoundCall.packed(MODES[self.op], DTYPES[self.element_type], self.shape)
+        return Call.packed(MODES[self.op], DTYPES[self.element_type], self.shape)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
-from ...call import RoundCall
+from ...call import Call
 from ...dtypes import AnyDType
 from ...errors import InvalidDescriptor
 from ...quoting import shown
@@ -116,7 +116,7 @@ class OnnxDescriptor(OperatorDescriptor):
         default="", description='The default domain, by either name: "" or ai.onnx.'
     )
 
-    def resolve(self) -> RoundCall:
+    def resolve(self) -> Call:
         """The call of this descriptor; raises :class:`InvalidDescriptor`."""
         name, shape = self.input.elem_type, self.input.shape
         version = _BY_OPSET[self.opset_version]
@@ -124,7 +124,7 @@ class OnnxDescriptor(OperatorDescriptor):
             newer = min(v.selected_by[0] for v in VERSIONS if name in v.dtypes)
             rule = f"got {name}; use opset {newer} or newer. {version.takes}"
             raise InvalidDescriptor.at(("input", "elem_type"), rule)
-        return RoundCall.packed(Rounding.TIES_TO_EVEN, DTYPES[name], shape, ("input",))
+        return Call.packed(Rounding.TIES_TO_EVEN, DTYPES[name], shape, ("input",))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from ...call import RoundCall
+from ...call import Call
 from ...dtypes import AnyDType, DTypeName
 from ...rounding import Rounding
 from ..dialect import Dialect, ModelNames, Version, Words
@@ -95,10 +95,10 @@ class OpenVINODescriptor(OperatorDescriptor):
         """The rule for halves: that of ``data``, or the default."""
         return DEFAULT_MODE if self.data is None else self.data.mode
 
-    def resolve(self) -> RoundCall:
+    def resolve(self) -> Call:
         """The call of this descriptor; raises :class:`InvalidDescriptor`."""
         dtype, shape = DTYPES[self.input.element_type], self.input.shape
-        return RoundCall.packed(MODES[self.mode], dtype, shape, ("input",))
+        return Call.packed(MODES[self.mode], dtype, shape, ("input",))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
-from ...call import RoundCall
+from ...call import Call
 from ...dtypes import AnyDType
 from ...errors import InvalidDescriptor
 from ...layout import SIZE_LIMIT
@@ -83,13 +83,13 @@ class StableHLODescriptor(OperatorDescriptor):
         json_schema_extra={"pattern": r"^tensor<((0|[1-9][0-9]*)x)*[a-wyz][A-Za-z0-9_]{0,31}>$"},
     )
 
-    def resolve(self) -> RoundCall:
+    def resolve(self) -> Call:
         """The call of this descriptor; raises :class:`InvalidDescriptor`."""
         element, sizes = _parts(self.operand)
         if element not in DTYPES:
             raise InvalidDescriptor.at(("operand",), f"got {element}; {VERSION.takes}")
         shape = tuple(map(int, sizes))
-        return RoundCall.packed(MODES[self.op], DTYPES[element], shape, ("operand",))
+        return Call.packed(MODES[self.op], DTYPES[element], shape, ("operand",))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from ...call import RoundCall
+from ...call import Call
 from ...dtypes import AnyDType
 from ...rounding import Rounding
 from ..dialect import Dialect, ModelNames, Version, Words
@@ -49,10 +49,10 @@ class WebNNDescriptor(OperatorDescriptor):
     op: Literal["roundEven"]
     input: WebNNTensor
 
-    def resolve(self) -> RoundCall:
+    def resolve(self) -> Call:
         """The call of this descriptor; raises :class:`InvalidDescriptor`."""
         dtype, shape = self.input.dataType, self.input.shape
-        return RoundCall.packed(Rounding.TIES_TO_EVEN, dtype, shape, ("input",))
+        return Call.packed(Rounding.TIES_TO_EVEN, dtype, shape, ("input",))
 
 
 @dataclass(frozen=True, slots=True)
