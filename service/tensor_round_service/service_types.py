@@ -21,7 +21,7 @@ class ServiceInfo(TypedDict):
 
 
 class OperatorModel(TypedDict):
-    """A dialect's model in ``/v2``: its name, and those of its tensors and of its mode."""
+    """An operator's model in ``/v2``: its name, and those of its tensors and of its mode."""
 
     name: str
     input: str
@@ -30,7 +30,7 @@ class OperatorModel(TypedDict):
 
 
 class OperatorVersion(TypedDict):
-    """A version of a dialect's operator, with the dtypes and ranks that it accepts."""
+    """A version of an operator, with the dtypes and ranks that it accepts."""
 
     name: str
     model_version: str
@@ -40,13 +40,14 @@ class OperatorVersion(TypedDict):
     max_rank: int
 
 
-class DialectInfo(TypedDict):
-    """A dialect: the versions of its operator, and its names for dtypes and modes.
+class OperatorInfo(TypedDict):
+    """An operator of a dialect: its versions, and the dialect's names for dtypes and modes.
 
     ``word`` is the operator in one word, in which ``{mode}`` and ``{version}`` are replaced.
+    ``target_field`` is the field with the type of a cast, and ``unspecified`` says what is done
+    where the specification leaves it open.
     """
 
-    title: str
     operator: str
     word: str
     model: OperatorModel
@@ -56,6 +57,19 @@ class DialectInfo(TypedDict):
     mode_field: str | None
     modes: dict[str, str]
     default_rounding: str | None
+    target_field: str | None
+    unspecified: dict[str, str]
+
+
+class DialectInfo(OperatorInfo):
+    """A dialect: its first operator's fields, and all its operators.
+
+    ``operator_field`` is the descriptor's field that tells the operator.
+    """
+
+    title: str
+    operator_field: str
+    operators: list[OperatorInfo]
 
 
 class Limits(TypedDict):

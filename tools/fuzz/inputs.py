@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tensor_round.contract.errors import Fault, InvalidDescriptor, problem
-from tensor_round.contract.operators.registry import DIALECTS, WORDS
+from tensor_round.contract.operators.registry import DIALECTS, OPERATORS, WORDS
 
 from .mixes import refused
 from .mixes.drawing import Source
@@ -40,7 +40,7 @@ DESCRIPTORS: list[dict[str, Any]] = [
             "RoundingMode": "HALVES_TO_NEAREST_EVEN",
         },
     },
-    *(dialect.descriptor.example for dialect in DIALECTS.values()),
+    *(DIALECTS[row.dialect].example_of(row) for row in OPERATORS.values()),
 ]
 
 MODELS: list[dict[str, Any]] = [
@@ -96,7 +96,7 @@ DOCUMENTS: list[dict[str, Any]] = [
         "data": X.tolist(),
     },
     {
-        "descriptor": DIALECTS["onnx"].descriptor.example,
+        "descriptor": OPERATORS["onnx"].descriptor.example,
         "data": ["NaN", "-Infinity", 0.5, -0.0, 1, 2.5],
     },
     {

@@ -9,11 +9,11 @@ from typing import Any
 
 import tensor_round as tr
 from tensor_round.contract import errors
-from tensor_round.contract.operators.registry import DIALECTS, MODULES
+from tensor_round.contract.operators.registry import MODULES, OPERATORS
 
 BEGIN, END = "<!-- reference: begin -->\n", "<!-- reference: end -->\n"
 
-OPERATORS = tuple(dialect.object for dialect in DIALECTS.values())
+OBJECTS = tuple(operator.object for operator in OPERATORS.values())
 COMPARED = (tr.Differences, tr.Comparison)
 FUNCTIONS = (tr.compare, tr.from_onnx, tr.from_openvino, tr.from_dxdispatch)
 
@@ -83,7 +83,7 @@ def _signature(thing: Callable[..., Any]) -> inspect.Signature:
 def _operators() -> str:
     return "".join(
         f"| `{kind.__name__}{_signature(kind)}` | {' '.join(_prose(kind).split())} |\n"
-        for kind in OPERATORS
+        for kind in OBJECTS
     )
 
 
@@ -91,8 +91,9 @@ def _descriptors() -> str:
     """A row for each dialect: the descriptor, and then its parts."""
     rows = []
     for module in MODULES:
-        own = [module.DIALECT.descriptor, *(getattr(module, name) for name in module.__all__)]
-        kinds = (kind.__name__ for kind in dict.fromkeys(own) if kind not in OPERATORS)
+        own = [operator.descriptor for operator in module.DIALECT.operators]
+        own += [getattr(module, name) for name in module.__all__]
+        kinds = (kind.__name__ for kind in dict.fromkeys(own) if kind not in OBJECTS)
         rows.append(f"| `{module.DIALECT.name}` | `{'`, `'.join(kinds)}` |\n")
     return "".join(rows)
 

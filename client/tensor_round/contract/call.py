@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 
 from .dtypes import BY_NAME, DType
 from .errors import PayloadSizeMismatch, TensorTooLarge
-from .functions import Function, RoundToIntegral
+from .functions import Convert, Function, RoundToIntegral
 from .layout import Layout, check_size
 from .quoting import shown
 from .rounding import Rounding
@@ -62,6 +62,20 @@ class Call:
         """A call with a packed output in C order, of the type ``to`` if the function has one."""
         output = Layout.of(to or input.dtype, input.shape)
         return cls(function, input, output, input.byte_length)
+
+    @classmethod
+    def converting(
+        cls,
+        input: Layout,
+        to: str,
+        rounding: Rounding | None = None,
+        *,
+        saturates: bool = False,
+    ) -> Call:
+        """A conversion into a packed tensor of the canonical dtype ``to``; see :class:`Convert`."""
+        target = BY_NAME[to]
+        function = Convert.between(input.dtype, target, rounding, saturates)
+        return cls.packed_output(function, input, target)
 
     def flat(self, nbytes: int) -> Call:
         """The call on ``nbytes`` contiguous bytes of whole elements of a larger tensor."""

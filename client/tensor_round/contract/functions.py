@@ -56,6 +56,19 @@ class Convert(Function):
 
     saturates: bool = False
 
+    @classmethod
+    def between(
+        cls, source: DType, target: DType, rounding: Rounding | None = None, saturates: bool = False
+    ) -> Convert:
+        """The conversion between two types; without a direction that of all dialects.
+
+        It is toward zero from a float to an integer, else ties to even.
+        """
+        if rounding is None:
+            to_integer = source.is_float and not target.is_float
+            rounding = Rounding.TOWARD_ZERO if to_integer else Rounding.TIES_TO_EVEN
+        return cls(rounding, saturates)
+
     def is_copy(self, source: DType, target: DType) -> bool:
         """A conversion to the operand's own type is a copy, bit for bit."""
         return source is target

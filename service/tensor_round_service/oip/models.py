@@ -1,7 +1,7 @@
-"""The models of the Open Inference Protocol: each is the operator of one dialect.
+"""The models of the Open Inference Protocol: each is one operator of a dialect.
 
-The dialects define which tensors a model accepts, and what it is called. A new dialect is a new
-model, and a new version of its operator a new version of the model, without further code.
+The dialects define which tensors a model accepts, and what it is called. A new operator is a new
+model, and a new version of it a new version of the model, without further code.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from functools import cached_property, lru_cache
 
 from tensor_round.contract.dtypes import BY_NAME, BY_OIP, DTYPES, DType
 from tensor_round.contract.errors import InvalidDescriptor, NotFound
-from tensor_round.contract.operators.dialect import Dialect, Version
+from tensor_round.contract.operators.dialect import Operator, Version
 from tensor_round.contract.operators.operator import RoundOperator
-from tensor_round.contract.operators.registry import DIALECTS
+from tensor_round.contract.operators.registry import OPERATORS
 from tensor_round.contract.quoting import shown
 
 from .json_types import ConfigParameter, ModelConfig, ModelMetadata
@@ -31,13 +31,13 @@ _DATATYPE = str(ADVERTISED.oip)
 class Model:
     """One version of one model.
 
-    ``mode_parameter`` is the request parameter that selects the mode, None if the dialect has
+    ``mode_parameter`` is the request parameter that selects the mode, None if the operator has
     no modes.
     """
 
-    def __init__(self, dialect: Dialect, rules: Version) -> None:
-        names = dialect.model
-        self.dialect, self.rules = dialect, rules
+    def __init__(self, operator: Operator, rules: Version) -> None:
+        names = operator.model
+        self.operator, self.rules = operator, rules
         self.name, self.version = names.name, rules.model_version
         self.input, self.output = names.input, names.output
         self.mode_parameter = names.mode_parameter
@@ -45,7 +45,7 @@ class Model:
     @cached_property
     def dtypes(self) -> tuple[DType, ...]:
         """The dtypes that the model accepts."""
-        return tuple(BY_NAME[self.dialect.dtypes[name]] for name in self.rules.dtypes)
+        return tuple(BY_NAME[self.operator.dtypes[name]] for name in self.rules.dtypes)
 
     @property
     def advertised_shape(self) -> tuple[int, ...]:
@@ -55,7 +55,7 @@ class Model:
 
 #: Every version of every model, oldest first.
 MODELS: tuple[Model, ...] = tuple(
-    Model(dialect, rules) for dialect in DIALECTS.values() for rules in dialect.versions
+    Model(operator, rules) for operator in OPERATORS.values() for rules in operator.versions
 )
 MODE_PARAMETERS = frozenset(
     model.mode_parameter for model in MODELS if model.mode_parameter is not None
@@ -85,7 +85,7 @@ def find(name: str, version: str | None = None) -> Model:
 def operator_for(model: Model, mode: str | float | None) -> RoundOperator:
     """The operator of a model in a mode; raises :class:`InvalidDescriptor`."""
     modes = () if mode is None else (mode,)
-    return model.dialect.object(*modes, **model.rules.attributes)
+    return model.operator.object(*modes, **model.rules.attributes)
 
 
 def element_type(model: Model, datatype: str, carried: object = None) -> DType:
@@ -157,11 +157,11 @@ def config_of(model: Model) -> ModelConfig:
 def _parameters(model: Model) -> dict[str, str]:
     rules = model.rules
     common = {
-        "operator": f"{model.dialect.name} {model.dialect.operator}",
+        "operator": f"{model.operator.dialect} {model.operator.name}",
         # UINT8:float8_e5m2 is UINT8 with the parameter dtype.
         "datatypes": ",".join(d.oip or f"{CARRIER.oip}:{d.name}" for d in model.dtypes),
         "ranks": f"{rules.min_rank}-{rules.max_rank}",
     }
     if model.mode_parameter is None:
         return common
-    return {**common, model.mode_parameter: ",".join(model.dialect.modes)}
+    return {**common, model.mode_parameter: ",".join(model.operator.modes)}

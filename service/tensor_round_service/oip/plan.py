@@ -55,7 +55,7 @@ class InferencePlan:
     @cached_property
     def dialect(self) -> str:
         """Name of the dialect, for metrics."""
-        return self.model.dialect.name
+        return self.model.operator.dialect
 
     @cached_property
     def cost(self) -> int:

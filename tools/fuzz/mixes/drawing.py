@@ -9,8 +9,8 @@ import numpy as np
 from support.cases.array_cases import PERIOD, Array, DrawnTensor
 from support.http.native_form import ieee754
 from tensor_round.contract.errors import InvalidDescriptor
-from tensor_round.contract.operators.dialect import Dialect
-from tensor_round.contract.operators.registry import DIALECTS
+from tensor_round.contract.operators.dialect import Operator
+from tensor_round.contract.operators.registry import OPERATORS
 from tensor_round_verify.reference import ROUNDINGS, WIDTHS
 
 #: Sizes in bytes that come often.
@@ -58,21 +58,21 @@ def descriptor(tensor: DrawnTensor, source: random.Random) -> tuple[str, int]:
     """A descriptor as a field's value, and the zeros that follow the result's last element."""
     shape = _shape(tensor.x.size, source)
     found = {"ieee754": ieee754(tensor.dtype.name, shape, tensor.rounding)}
-    for name, dialect in DIALECTS.items():
-        if (text := _of(dialect, tensor, shape, source)) is not None:
+    for name, operator in OPERATORS.items():
+        if not operator.rounds_to_integral:
+            continue
+        if (text := _of(operator, tensor, shape, source)) is not None:
             found[name] = text
     name = source.choice(list(found))
     # DirectML sizes its tensors in units of four bytes.
-    padding = -tensor.expected.nbytes % 4 if name == "directml" else 0
+    padding = -tensor.expected.nbytes % 4 if name.startswith("directml") else 0
     return found[name], padding
 
 
-def _of(
-    dialect: Dialect, tensor: DrawnTensor, shape: list[int], source: random.Random
-) -> str | None:
-    """The descriptor in any version of a dialect; None if that does not take the tensor so."""
-    modes = [mode for mode, rounding in dialect.modes.items() if rounding == tensor.rounding]
-    operator = dialect.object(*modes, **source.choice(dialect.versions).attributes)
+def _of(row: Operator, tensor: DrawnTensor, shape: list[int], source: random.Random) -> str | None:
+    """The descriptor in any version of an operator; None if that does not take the tensor so."""
+    modes = [mode for mode, rounding in row.modes.items() if rounding == tensor.rounding]
+    operator = row.object(*modes, **source.choice(row.versions).attributes)
     try:
         prepared = operator.prepare(tensor.dtype.name, tuple(shape))
     except InvalidDescriptor:

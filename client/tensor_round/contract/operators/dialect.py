@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..errors import Fault
+from ..errors import Fault, InvalidDescriptor
+from ..quoting import not_accepted
 from ..rounding import Rounding
 
 if TYPE_CHECKING:
@@ -63,12 +64,15 @@ def overlap_fault(title: str, loc: tuple[str | int, ...]) -> Fault:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The operator as one word: the dialect, then attributes of its object after colons.
+    """The operator as one word: the dialect and the operator, then attributes of its object.
 
-    ``attributes`` are their names in help texts, and ``choices`` lists the values of the first.
-    The first ``required`` of them must be given.
+    ``name`` is the operator's word, which may be left out if it is the dialect's first one, and is
+    empty if the first attribute tells it, as ``math.floor`` does. ``attributes`` are their names in
+    help texts, and ``choices`` lists the values of the first. The first ``required`` of them must
+    be given.
     """
 
+    name: str = ""
     attributes: tuple[str, ...] = ()
     choices: str = ""
     required: int = 0
@@ -79,11 +83,11 @@ class Words:
         is_typed = not self.are_integers or all(isinstance(value, int) for value in given)
         return self.required <= len(given) <= len(self.attributes) and is_typed
 
-    def spellings(self, dialect: str) -> Iterator[str]:
-        """The accepted forms, for help and error messages."""
+    def spellings(self, *before: str) -> Iterator[str]:
+        """The accepted forms that begin with ``before``, for help and error messages."""
         for count in range(self.required, len(self.attributes) + 1):
-            text = ":".join((dialect, *self.attributes[:count]))
-            yield f"{text} ({self.choices})" if count == 1 else text
+            text = ":".join((*before, *self.attributes[:count]))
+            yield f"{text} ({self.choices})" if count == 1 and self.choices else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,37 +103,55 @@ class ModelNames:
     mode_parameter: str | None = None
 
 
+#: What specifications leave open in conversions to integers, and what they give here.
+FLOAT_TO_INTEGER = {"float to integer, out of range": "saturate", "float to integer, NaN": "0"}
+
+
 @dataclass(frozen=True, slots=True)
-class Dialect:
-    """One dialect: all that is derived from it elsewhere.
+class Operator:
+    """One operator of a dialect: all that is derived from it elsewhere.
 
     ``descriptor`` and ``object`` are the operator in JSON and in Python; the object's first
-    attribute is the mode, if there are modes. ``model`` has its names in ``/v2``, and ``words``
-    its form as one word; None if it has none.
+    attribute is the mode, if there are modes, and the target type of a cast. ``selected_by`` are
+    the values of the dialect's field for the operator, which tell it from the others. ``model`` has
+    its names in ``/v2``, and ``words`` its form as one word; None if it has none.
 
-    ``title`` is the name that people write. ``version_field`` and ``mode_field`` are the paths of
-    the descriptor's fields that select a version and a rounding direction; None where there is no
-    choice. ``dtypes`` and ``modes`` map the dialect's names to the canonical ones.
-    ``default_rounding`` applies without a mode.
+    ``version_field`` and ``mode_field`` are the paths of the descriptor's fields that select a
+    version and a rounding direction; None where there is no choice. ``dtypes`` and ``modes`` map
+    the dialect's names to the canonical ones. ``default_rounding`` applies without a mode.
+    ``target_field`` is the path of the field with the type of the result; None if it has the
+    operand's. ``unspecified`` are values that the specification leaves open, and what they give.
     """
 
-    title: str
-    operator: str
+    name: str
     descriptor: type[OperatorDescriptor]
     object: type[RoundOperator]
     model: ModelNames
     words: Words | None
     versions: tuple[Version, ...]
     dtypes: Mapping[str, str]
+    selected_by: tuple[str, ...]
     version_field: str | None = None
     mode_field: str | None = None
     modes: Mapping[str, Rounding] = field(default_factory=dict)
     default_rounding: Rounding = Rounding.TIES_TO_EVEN
+    target_field: str | None = None
+    unspecified: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def name(self) -> str:
+    def dialect(self) -> str:
         """The value of the descriptor's field ``dialect``."""
         return str(self.descriptor.model_fields["dialect"].default)
+
+    @property
+    def is_cast(self) -> bool:
+        """Whether the result has a type of its own."""
+        return self.target_field is not None
+
+    @property
+    def rounds_to_integral(self) -> bool:
+        """Whether a mode at most tells what it does: round to an integral value."""
+        return not self.is_cast and (self.words is None or self.words.required <= bool(self.modes))
 
     @property
     def word(self) -> str:
@@ -139,13 +161,12 @@ class Dialect:
         parts = ["{mode}"] if self.modes else []
         if len(self.words.attributes) > len(parts):
             parts.append("{version}")
-        return ":".join((self.name, *parts))
+        return ":".join((self.dialect, *filter(None, [self.words.name]), *parts))
 
     def describe(self) -> dict[str, Any]:
-        """The dialect as ``GET /operators`` shows it, as JSON values."""
+        """The operator as ``GET /operators`` shows it, as JSON values."""
         return {
-            "title": self.title,
-            "operator": self.operator,
+            "operator": self.name,
             "word": self.word,
             "model": asdict(self.model),
             "version_field": self.version_field,
@@ -164,4 +185,70 @@ class Dialect:
             "mode_field": self.mode_field,
             "modes": {name: rounding.value for name, rounding in self.modes.items()},
             "default_rounding": self.default_rounding.value,
+            "target_field": self.target_field,
+            "unspecified": dict(self.unspecified),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """A dialect: its operators, of which the first is the one that its name alone means.
+
+    ``title`` is the name that people write. ``operator_field`` is the descriptor's field that tells
+    the operator, and ``spellings`` maps what it may have to the operators' ``selected_by``.
+    """
+
+    title: str
+    operators: tuple[Operator, ...]
+    operator_field: str
+    spellings: Mapping[str | int, str]
+
+    @property
+    def name(self) -> str:
+        """The value of the descriptor's field ``dialect``."""
+        return self.operators[0].dialect
+
+    def read(self, document: Mapping[str, Any]) -> OperatorDescriptor:
+        """The descriptor in a parsed JSON document of this dialect.
+
+        Raises :class:`InvalidDescriptor` with every wrong field.
+        """
+        given = document.get(self.operator_field)
+        if given is None:
+            return self.operators[0].descriptor.read(document)
+        is_name = isinstance(given, str | int) and not isinstance(given, bool)
+        if not is_name or given not in self.spellings:
+            names = dict.fromkeys(self.spellings.values())
+            rule = f"{self.name}: this dialect takes {', '.join(names)}"
+            loc = (self.operator_field,)
+            raise InvalidDescriptor.at(loc, not_accepted(given, names, rule))
+        return self.operator_named(self.spellings[given]).descriptor.read(document)
+
+    def operator_of(self, descriptor: OperatorDescriptor) -> Operator:
+        """The operator of a descriptor of this dialect."""
+        return self.operator_named(str(getattr(descriptor, self.operator_field)))
+
+    def operator_named(self, name: str) -> Operator:
+        """The operator that a value of the operator's field selects."""
+        return next(one for one in self.operators if name in one.selected_by)
+
+    def example_of(self, operator: Operator) -> dict[str, Any]:
+        """A document of an operator: its descriptor's example may be another operator's."""
+        example = operator.descriptor.example
+        named = self.spellings.get(example.get(self.operator_field))
+        if named is None or named in operator.selected_by:
+            return example
+        return {**example, self.operator_field: operator.selected_by[0]}
+
+    def describe(self) -> dict[str, Any]:
+        """The dialect as ``GET /operators`` shows it, as JSON values.
+
+        The fields of the first operator stand beside the list of all.
+        """
+        operators = [operator.describe() for operator in self.operators]
+        return {
+            "title": self.title,
+            **operators[0],
+            "operator_field": self.operator_field,
+            "operators": operators,
         }

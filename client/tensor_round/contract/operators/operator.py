@@ -89,7 +89,7 @@ def prepare_descriptor(descriptor: OperatorDescriptor) -> PreparedDescriptor:
 
 
 class RoundOperator(abc.ABC):
-    """One dialect's rounding operator, with its attributes; immutable and hashable.
+    """One dialect's operator, with its attributes; immutable and hashable.
 
     Attributes are stored by their canonical names, so operators with the same meaning are equal.
     An operator that was read from another format may state a tensor, which comparison ignores.
@@ -102,14 +102,21 @@ class RoundOperator(abc.ABC):
 
     def __post_init__(self) -> None:
         # Attributes are checked on a tensor that every version of every dialect accepts.
-        descriptor = self.descriptor("float32", ANY_SHAPE)
+        self._store(self.descriptor("float32", ANY_SHAPE))
+
+    def _store(self, descriptor: OperatorDescriptor) -> None:
         for attribute, path in self._paths.items():
             object.__setattr__(self, attribute, attrgetter(path)(descriptor))
 
     @classmethod
     def attributes(cls) -> tuple[str, ...]:
-        """The names of the attributes that select a version or a mode."""
+        """The names of the attributes, in the order of the constructor."""
         return tuple(cls._paths)
+
+    @classmethod
+    def paths(cls) -> Mapping[str, str]:
+        """The path of each attribute in the dialect's descriptor."""
+        return cls._paths
 
     @classmethod
     def of(cls, descriptor: OperatorDescriptor) -> Self:
@@ -142,6 +149,35 @@ def _prepared(operator: RoundOperator, dtype: str, shape: tuple[int, ...]) -> Pr
 
 
 _TO_INTEGERS = "rounding is to integers only, so scale first"
+
+
+class CastOperator(RoundOperator):
+    """One dialect's operator to another type; ``to`` is its canonical name or a NumPy dtype."""
+
+    __slots__ = ()
+
+    #: Attributes that the descriptor leaves out unless they are given.
+    _optional: ClassVar[tuple[str, ...]] = ()
+
+    def _store(self, descriptor: OperatorDescriptor) -> None:
+        RoundOperator._store(self, descriptor)
+        object.__setattr__(self, "to", descriptor.resolve().output.dtype.name)
+
+    @classmethod
+    def attributes(cls) -> tuple[str, ...]:
+        """The names of the attributes, in the order of the constructor."""
+        return ("to", *cls._paths, *cls._optional)
+
+    @classmethod
+    def of(cls, descriptor: OperatorDescriptor) -> Self:
+        """The operator of a descriptor of its dialect."""
+        own = {name: attrgetter(path)(descriptor) for name, path in cls._paths.items()}
+        given = {
+            name: getattr(descriptor, name)
+            for name in cls._optional
+            if name in descriptor.model_fields_set
+        }
+        return cls(to=descriptor.resolve().output.dtype.name, **own, **given)
 
 
 def as_operator(

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, reduce
 from operator import or_
 from types import ModuleType
@@ -25,7 +25,8 @@ from ..errors import Fault, InvalidDescriptor, MalformedJSON
 from ..quoting import not_accepted, shown
 from ..rounding import Rounding
 from ..wire import strictjson
-from .dialect import Dialect
+from .dialect import Dialect, Operator
+from .dialects.ieee754 import IEEE754Convert as IEEE754Convert
 from .dialects.ieee754 import IEEE754Round as IEEE754Round
 from .model import OperatorDescriptor, unknown
 from .operator import ANY_SHAPE, RoundOperator
@@ -41,15 +42,23 @@ from .dialects.array_api import *
 from .dialects.mlir import *
 # isort: on
 
-#: The modules above, each of which exports one descriptor of an operator.
+#: The modules above, each of which exports descriptors of a dialect's operators.
 MODULES: tuple[ModuleType, ...] = tuple(
-    sys.modules[value.__module__]
-    for value in tuple(globals().values())
-    if isinstance(value, type)
-    and issubclass(value, OperatorDescriptor)
-    and value is not OperatorDescriptor
+    dict.fromkeys(
+        sys.modules[value.__module__]
+        for value in tuple(globals().values())
+        if isinstance(value, type)
+        and issubclass(value, OperatorDescriptor)
+        and value is not OperatorDescriptor
+    )
 )
 DIALECTS: dict[str, Dialect] = {module.DIALECT.name: module.DIALECT for module in MODULES}
+#: Every operator, by its dialect's name, and but for the first one its own after a colon.
+OPERATORS: dict[str, Operator] = {
+    name if operator is dialect.operators[0] else f"{name}:{operator.name}": operator
+    for name, dialect in DIALECTS.items()
+    for operator in dialect.operators
+}
 
 if not TYPE_CHECKING:
     # Type checkers follow the stars.
@@ -57,9 +66,13 @@ if not TYPE_CHECKING:
 
 #: The operators in one word, for type checkers; a test compares them with the tables.
 OperatorWord = Literal[
-    "onnx", "openvino", "openvino:half_to_even", "openvino:half_away_from_zero",
+    "onnx", "onnx:Floor", "onnx:Ceil",
+    "openvino", "openvino:half_to_even", "openvino:half_away_from_zero",
+    "openvino:Floor", "openvino:Ceiling",
     "directml:HALVES_TO_NEAREST_EVEN", "directml:TOWARD_INFINITY", "directml:TOWARD_ZERO",
-    "webnn", "stablehlo:round_nearest_even", "stablehlo:round_nearest_afz",
+    "directml:FLOOR", "directml:CEIL", "webnn", "webnn:floor", "webnn:ceil",
+    "stablehlo:round_nearest_even", "stablehlo:round_nearest_afz",
+    "stablehlo:floor", "stablehlo:ceil",
     "array_api:round", "array_api:trunc", "array_api:ceil", "array_api:floor",
     "mlir:math.roundeven", "mlir:math.round", "mlir:math.trunc", "mlir:math.ceil",
     "mlir:math.floor",
@@ -70,8 +83,8 @@ if TYPE_CHECKING:
 else:
     #: A descriptor of any dialect, as schemas document it. To read one, use :func:`validate`.
     Descriptor = Annotated[
-        reduce(or_, [dialect.descriptor for dialect in DIALECTS.values()]),
-        Field(discriminator="dialect"),
+        reduce(or_, dict.fromkeys(operator.descriptor for operator in OPERATORS.values())),
+        Field(union_mode="left_to_right"),
     ]
 
 #: The deepest nesting of objects and arrays; valid descriptors have at most five levels.
@@ -101,7 +114,7 @@ def validate(document: object) -> Descriptor:
     if not isinstance(name, str) or name not in DIALECTS:
         raise InvalidDescriptor.at(("dialect",), not_accepted(name, DIALECTS))
     refuse_oversized(document)
-    return DIALECTS[name].descriptor.read(document)
+    return DIALECTS[name].read(document)
 
 
 def refuse_oversized(document: object) -> None:
@@ -126,59 +139,102 @@ def parse(data: bytes) -> Descriptor:
 
 
 def catalog() -> dict[str, Any]:
-    """Every dialect with its versions, data types and modes, as JSON values."""
+    """Every dialect with its operators, their versions, data types and modes, as JSON values."""
     return {name: dialect.describe() for name, dialect in DIALECTS.items()}
 
 
 def operator_of(descriptor: Descriptor) -> RoundOperator:
     """The operator of a descriptor."""
-    return DIALECTS[descriptor.dialect].object.of(descriptor)
+    return DIALECTS[descriptor.dialect].operator_of(descriptor).object.of(descriptor)
 
 
-#: The dialects whose operators have a form as one word, and their accepted forms.
-_SPELLED = {
-    name: tuple(dialect.words.spellings(name))
-    for name, dialect in DIALECTS.items()
-    if dialect.words is not None
-}
+def _spelled(*, casts: bool) -> dict[str, tuple[str, ...]]:
+    """The accepted forms of the operators of a kind as one word, by dialect."""
+    found: dict[str, tuple[str, ...]] = {}
+    for operator in OPERATORS.values():
+        if operator.words is not None and operator.is_cast == casts:
+            forms = operator.words.spellings(*filter(None, (operator.dialect, operator.words.name)))
+            found[operator.dialect] = (*found.get(operator.dialect, ()), *forms)
+    return found
+
+
+#: Of operators to integral values, and of casts.
+_SPELLED = {casts: _spelled(casts=casts) for casts in (False, True)}
 #: The accepted texts, for help and error messages.
-SPELLINGS = "; ".join((", ".join(Rounding), *map(" or ".join, _SPELLED.values())))
+SPELLINGS, CAST_SPELLINGS = (
+    "; ".join((", ".join(Rounding), *map(" or ".join, spelled.values())))
+    for spelled in _SPELLED.values()
+)
 #: The same without the values of attributes, for error messages.
-_SHORT_SPELLINGS = (*Rounding, *(forms[0].partition(" ")[0] for forms in _SPELLED.values()))
-#: The operators of the other dialects in each of their modes, as ``compare`` lists them.
+_SHORT_SPELLINGS = {
+    casts: (*Rounding, *(forms[0].partition(" ")[0] for forms in spelled.values()))
+    for casts, spelled in _SPELLED.items()
+}
+#: The operators to integral values of the other dialects in each of their modes, as ``compare``
+#: lists them.
 WORDS = tuple(
-    word
-    for name in _SPELLED
-    for word in ([f"{name}:{mode}" for mode in DIALECTS[name].modes] or [name])
+    ":".join(filter(None, (operator.dialect, operator.words.name, mode)))
+    for operator in OPERATORS.values()
+    if operator.words is not None and operator.rounds_to_integral
+    for mode in operator.modes or [""]
 )
 
 _INTEGER = re.compile(r"\d{1,9}", re.ASCII)
 
 
 @lru_cache(maxsize=64)
-def operator_from_text(text: str, loc: tuple[str, ...] = ("operator",)) -> RoundOperator:
-    """The operator that ``text`` names.
+def operator_from_text(
+    text: str, loc: tuple[str, ...] = ("operator",), to: str | None = None
+) -> RoundOperator:
+    """The operator that ``text`` names; with ``to`` the one that casts to that dtype.
 
-    ``text`` is an IEEE 754 rounding direction, or a dialect and, after colons, its operator's
-    attributes. Raises :class:`InvalidDescriptor` at ``loc`` with the accepted texts.
+    ``text`` is an IEEE 754 rounding direction, or a dialect and, after colons, its operator and the
+    operator's attributes. Raises :class:`InvalidDescriptor` at ``loc`` with the accepted texts.
     """
     name, *words = text.split(":")
+    is_cast = to is not None
+    target = () if to is None else (to,)
     if not words and name in Rounding.__members__.values():
-        return IEEE754Round(cast(Rounding, name))
-    dialect = DIALECTS.get(name)
+        direction = cast(Rounding, name)
+        if to is None:
+            return IEEE754Round(direction)
+        with _faults_at("to"):
+            return IEEE754Convert(to, direction)
+    if name not in DIALECTS or name not in _SPELLED[is_cast]:
+        raise InvalidDescriptor.at(loc, _rule(text, name, is_cast))
+    operator, words = _operator_in(DIALECTS[name], words, is_cast)
     # Any: the operators check their own attributes.
     given: list[Any] = [int(word) if _INTEGER.fullmatch(word) else word for word in words]
-    if dialect is None or dialect.words is None or not dialect.words.accepts(given):
-        raise InvalidDescriptor.at(loc, _rule(text, name))
+    if operator.is_cast != is_cast:
+        rule = "it needs to, the target type" if to is None else "it does not cast to a type"
+        raise InvalidDescriptor.at(loc, f"got {shown(text)}: {rule}")
+    if operator.words is None or not operator.words.accepts(given):
+        raise InvalidDescriptor.at(loc, _rule(text, name, is_cast))
     with _faults_at(*loc):
-        return dialect.object(*given)
+        return operator.object(*target, *given)
 
 
-def _rule(text: str, dialect: str) -> str:
+def _operator_in(
+    dialect: Dialect, words: Sequence[str], is_cast: bool
+) -> tuple[Operator, Sequence[str]]:
+    """The operator that the words after a dialect mean, and those that are its attributes."""
+    for operator in dialect.operators:
+        if words and words[0] and operator.words and words[0] == operator.words.name:
+            return operator, words[1:]
+    if words and words[0] in dialect.spellings:
+        operator = dialect.operator_named(dialect.spellings[words[0]])
+        is_attribute = dialect.operator_field in operator.object.paths().values()
+        return operator, words if is_attribute else words[1:]
+    return next(one for one in dialect.operators if one.is_cast == is_cast), words
+
+
+def _rule(text: str, dialect: str, is_cast: bool) -> str:
     """What is wrong with a text, what was probably meant, and what is allowed."""
-    if dialect in _SPELLED:
-        return f"got {shown(text)}; write {' or '.join(_SPELLED[dialect])}"
-    return not_accepted(text, (*Rounding, *_SPELLED, *WORDS), listed=_SHORT_SPELLINGS)
+    spelled = _SPELLED[is_cast]
+    if dialect in spelled:
+        return f"got {shown(text)}; write {' or '.join(spelled[dialect])}"
+    known = (*Rounding, *spelled, *(() if is_cast else WORDS))
+    return not_accepted(text, known, listed=_SHORT_SPELLINGS[is_cast])
 
 
 def operators_on(dtype: str, shape: tuple[int, ...]) -> dict[str, tuple[str, ...]]:
@@ -194,15 +250,22 @@ def operators_on(dtype: str, shape: tuple[int, ...]) -> dict[str, tuple[str, ...
 def read_short(document: Mapping[str, Any]) -> OperatorDescriptor:
     """The descriptor in its short form: ``operator``, ``dtype`` and ``shape`` of a packed tensor.
 
-    ``operator`` is one word, or an object with ``dialect`` and the operator's attributes; ``dtype``
-    is a canonical name. Raises :class:`InvalidDescriptor` with the members that are wrong.
+    ``operator`` is one word, or an object with ``dialect``, the dialect's ``operator`` if it is not
+    the first, and the operator's attributes; ``dtype`` is a canonical name, and so is ``to``, the
+    target of a cast. Raises :class:`InvalidDescriptor` with the members that are wrong.
     """
-    faults = unknown(document, _SHORT, "field")
+    faults = unknown(document, (*_SHORT, "to"), "field")
     faults += [Fault((name,), "is required") for name in _SHORT if name not in document]
     if faults:
         raise InvalidDescriptor.of(faults)
     given, dtype, shape = (document[name] for name in _SHORT)
-    operator = operator_from_text(given) if isinstance(given, str) else _from_attributes(given)
+    to = document.get("to")
+    if to is not None and (not isinstance(to, str) or to not in BY_NAME):
+        raise InvalidDescriptor.at(("to",), not_accepted(to, BY_NAME))
+    if isinstance(given, str):
+        operator = operator_from_text(given, to=to)
+    else:
+        operator = _from_attributes(given, to)
     if not isinstance(dtype, str) or dtype not in BY_NAME:
         raise InvalidDescriptor.at(("dtype",), not_accepted(dtype, BY_NAME))
     if not isinstance(shape, list) or not all(type(size) is int for size in shape):
@@ -220,19 +283,22 @@ def read_short(document: Mapping[str, Any]) -> OperatorDescriptor:
 _SHORT = ("operator", "dtype", "shape")
 
 
-def _from_attributes(document: Any) -> RoundOperator:
+def _from_attributes(document: Any, to: str | None) -> RoundOperator:
     """The operator in ``{"dialect": NAME, ATTRIBUTE: VALUE, ...}``, with its object's defaults."""
     name = document.get("dialect") if isinstance(document, Mapping) else None
     if not isinstance(name, str) or name not in DIALECTS:
         rule = f"must be a word, or an object whose dialect is one of {', '.join(DIALECTS)}"
         raise InvalidDescriptor.at(("operator",), f"{rule}, got {shown(document)}")
-    kind = DIALECTS[name].object
-    names = kind.attributes()
-    given = {key: value for key, value in document.items() if key != "dialect"}
+    dialect, own = DIALECTS[name], document.get("operator")
+    given = {key: value for key, value in document.items() if key not in ("dialect", "operator")}
+    if to is not None:
+        given["to"] = to
+    operator, _ = _operator_in(dialect, [] if own is None else [str(own)], "to" in given)
+    names = operator.object.attributes()
     if faults := unknown(given, names, "attribute", "operator"):
         raise InvalidDescriptor.of(faults)
     with _faults_at("operator"):
-        return kind(**given)
+        return operator.object(**given)
 
 
 @contextlib.contextmanager

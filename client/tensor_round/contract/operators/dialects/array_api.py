@@ -1,4 +1,4 @@
-"""The ``array_api`` dialect: the Array API standard's ``round``, ``trunc``, ``ceil`` and ``floor``.
+"""The ``array_api`` dialect: the standard's ``round``, ``trunc``, ``ceil``, ``floor``, ``astype``.
 
 It has the standard's real-valued data types. The standard rounds complex numbers part by part.
 """
@@ -12,13 +12,20 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from ...call import Call
-from ...dtypes import AnyDType
+from ...dtypes import BY_NAME, AnyDType
+from ...layout import Layout
 from ...rounding import Rounding
-from ..dialect import Dialect, ModelNames, Version, Words
+from ..dialect import FLOAT_TO_INTEGER, Dialect, ModelNames, Operator, Version, Words
 from ..model import RANK_LIMIT, OneOf, OperatorDescriptor, Sizes, Strict
-from ..operator import RoundOperator, canonical_name, sizes_of
+from ..operator import CastOperator, RoundOperator, canonical_name, sizes_of
 
-__all__ = ["ArrayAPIArray", "ArrayAPIDescriptor", "ArrayAPIRound"]
+__all__ = [
+    "ArrayAPIArray",
+    "ArrayAPIAstype",
+    "ArrayAPIAstypeDescriptor",
+    "ArrayAPIDescriptor",
+    "ArrayAPIRound",
+]
 
 ArrayAPIFunction = Literal["round", "trunc", "ceil", "floor"]
 MODES = {
@@ -47,6 +54,11 @@ _REJECTED: dict[str | int, str] = {
     name: f"got {name}; send its real and imaginary parts as a {part} tensor each. {VERSION.takes}"
     for name, part in (("complex64", "float32"), ("complex128", "float64"))
 }
+_TARGETS = OneOf(
+    "array_api: astype",
+    {name: name for name in _DTYPES},
+    {"bool": "got bool: a conversion to bool rounds nothing; compare with 0"},
+)
 
 
 class ArrayAPIArray(Strict):
@@ -76,6 +88,31 @@ class ArrayAPIDescriptor(OperatorDescriptor):
         return Call.packed(MODES[self.op], self.x.dtype, self.x.shape, ("x",))
 
 
+class ArrayAPIAstypeDescriptor(OperatorDescriptor):
+    """The Array API's astype: to another data type."""
+
+    example: ClassVar[dict[str, Any]] = {
+        "dialect": "array_api",
+        "op": "astype",
+        "dtype": "float32",
+        "x": {"dtype": "float64", "shape": [2, 3]},
+    }
+
+    dialect: Literal["array_api"] = "array_api"
+    op: Literal["astype"]
+    dtype: Annotated[str, _TARGETS] = Field(description="The target type.")
+    x: ArrayAPIArray
+
+    def resolve(self) -> Call:
+        """The call of this descriptor; raises :class:`InvalidDescriptor`."""
+        source = Layout.of(BY_NAME[self.x.dtype], self.x.shape, loc=("x",))
+        return Call.converting(source, self.dtype)
+
+
+def _array(dtype: AnyDType | None, shape: Sequence[int] | None) -> dict[str, Any]:
+    return {"dtype": canonical_name(dtype), "shape": sizes_of(shape)}
+
+
 @dataclass(frozen=True, slots=True)
 class ArrayAPIRound(RoundOperator):
     """The Array API's rounding, on float32, float64 and integers.
@@ -91,19 +128,55 @@ class ArrayAPIRound(RoundOperator):
         self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
     ) -> ArrayAPIDescriptor:
         """The ``array_api`` descriptor for a tensor."""
-        array = {"dtype": canonical_name(dtype), "shape": sizes_of(shape)}
-        return ArrayAPIDescriptor.read({"op": self.op, "x": array})
+        return ArrayAPIDescriptor.read({"op": self.op, "x": _array(dtype, shape)})
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayAPIAstype(CastOperator):
+    """The Array API's astype to the type ``to``."""
+
+    to: AnyDType
+
+    def descriptor(
+        self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
+    ) -> ArrayAPIAstypeDescriptor:
+        """The ``array_api`` descriptor for a tensor."""
+        document = {
+            "op": "astype",
+            "dtype": canonical_name(self.to),
+            "x": _array(dtype, shape),
+        }
+        return ArrayAPIAstypeDescriptor.read(document)
 
 
 DIALECT = Dialect(
     title="Array API",
-    operator="round",
-    descriptor=ArrayAPIDescriptor,
-    object=ArrayAPIRound,
-    model=ModelNames("array_api_round", "x", "out", "op"),
-    words=Words(("OP",), ", ".join(MODES), required=1),
-    versions=(VERSION,),
-    dtypes={name: name for name in _DTYPES},
-    mode_field="op",
-    modes=MODES,
+    operator_field="op",
+    spellings={name: name for name in (*MODES, "astype")},
+    operators=(
+        Operator(
+            name="round",
+            descriptor=ArrayAPIDescriptor,
+            object=ArrayAPIRound,
+            model=ModelNames("array_api_round", "x", "out", "op"),
+            words=Words("", ("OP",), ", ".join(MODES), required=1),
+            selected_by=tuple(MODES),
+            versions=(VERSION,),
+            dtypes={name: name for name in _DTYPES},
+            mode_field="op",
+            modes=MODES,
+        ),
+        Operator(
+            name="astype",
+            descriptor=ArrayAPIAstypeDescriptor,
+            object=ArrayAPIAstype,
+            model=ModelNames("array_api_astype", "x", "out"),
+            words=Words("astype"),
+            selected_by=("astype",),
+            versions=(VERSION,),
+            dtypes={name: name for name in _DTYPES},
+            target_field="dtype",
+            unspecified=FLOAT_TO_INTEGER,
+        ),
+    ),
 )

@@ -1,4 +1,4 @@
-"""The ``directml`` dialect: ``DML_ELEMENT_WISE_ROUND_OPERATOR_DESC``.
+"""The ``directml`` dialect: ELEMENT_WISE_ROUND, ELEMENT_WISE_FLOOR, ELEMENT_WISE_CEIL and CAST.
 
 ``type`` and ``desc`` have the form of DxDispatch, DirectML's own runner: enumerators with or
 without their prefix; here also as the C integer. ``feature_level`` is the device's; it decides
@@ -8,25 +8,43 @@ how many dimensions a tensor may have. Tensors have the fields of the C structs,
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Field
 
 from ...call import Call
-from ...dtypes import BY_NAME, AnyDType, DType
+from ...dtypes import AnyDType
 from ...errors import Fault, InvalidDescriptor
-from ...functions import RoundToIntegral
-from ...layout import FieldNames, Layout, layout_faults, packed_strides, span
-from ...quoting import shown
+from ...functions import Convert, RoundToIntegral
 from ...rounding import Rounding
-from ..dialect import Dialect, ModelNames, Version, Words, overlap_fault
-from ..model import UNION_TAG, OneOf, OperatorDescriptor, PerDimension, Strict, c_enumeration
-from ..operator import RoundOperator, canonical_name, name_in, sizes_of
+from ..dialect import (
+    FLOAT_TO_INTEGER,
+    Dialect,
+    ModelNames,
+    Operator,
+    Version,
+    Words,
+    overlap_fault,
+)
+from ..directml_tensors import DTYPES, AnyTensorDesc, BufferDesc, BufferTensorDesc
+from ..model import OneOf, OperatorDescriptor, Strict, c_enumeration
+from ..operator import CastOperator, RoundOperator, canonical_name, name_in, sizes_of
 
-__all__ = ["BufferTensorDesc", "DirectMLDescriptor", "DirectMLRound", "ElementWiseRoundDesc"]
+__all__ = [
+    "BufferTensorDesc",
+    "CastDesc",
+    "DirectMLCast",
+    "DirectMLCastDescriptor",
+    "DirectMLCeil",
+    "DirectMLDescriptor",
+    "DirectMLFloor",
+    "DirectMLFloorDescriptor",
+    "DirectMLRound",
+    "ElementWiseFloorDesc",
+    "ElementWiseRoundDesc",
+]
 
 #: Without the C prefix, with it, or the C integer.
 DirectMLMode = Literal[
@@ -47,24 +65,19 @@ FeatureLevel = Literal[
     0x6400,
 ]  # fmt: skip
 
-#: DML_TENSOR_DATA_TYPE: DirectML's names, their C integers, and the dtypes.
-_DATA_TYPES = (
-    ("FLOAT32", 1, "float32"),
-    ("FLOAT16", 2, "float16"),
-    ("FLOAT64", 9, "float64"),
-    ("UINT8", 5, "uint8"),
-    ("UINT16", 4, "uint16"),
-    ("UINT32", 3, "uint32"),
-    ("UINT64", 10, "uint64"),
-    ("INT8", 8, "int8"),
-    ("INT16", 7, "int16"),
-    ("INT32", 6, "int32"),
-    ("INT64", 11, "int64"),
-)
-DTYPES = {name: dtype for name, _, dtype in _DATA_TYPES}
-DTYPE_VALUES = {name: value for name, value, _ in _DATA_TYPES}
-#: The data types that ELEMENT_WISE_ROUND accepts, at every feature level.
-_ACCEPTED = ("FLOAT32", "FLOAT16")
+#: Those of ROUND, and the two older ones.
+AnyFeatureLevel = Literal[
+    "1_0", "2_0", "DML_FEATURE_LEVEL_1_0", "DML_FEATURE_LEVEL_2_0", 0x1000, 0x2000, FeatureLevel
+]
+
+#: The data types that rounding accepts, at every feature level.
+_ROUNDED = ("FLOAT32", "FLOAT16")
+#: Those of CAST from a feature level on: the newest that is not newer counts.
+_CAST_TYPES = {
+    "1_0": (*_ROUNDED, "INT16", "INT8", "UINT16", "UINT8"),
+    "3_0": tuple(name for name in DTYPES if name != "FLOAT64"),
+    "4_1": tuple(DTYPES),
+}
 
 #: DML_ROUNDING_MODE: names, C integers, and the directions. TOWARD_INFINITY is not directed: it is
 #: nearest, with halves away from zero. CEIL and FLOOR are separate operators.
@@ -78,138 +91,6 @@ MODE_VALUES = {name: value for name, value, _ in _MODES}
 #: The mode of a descriptor without RoundingMode: the C enumeration's 0.
 _DEFAULT_MODE: DirectMLMode = "HALVES_TO_NEAREST_EVEN"
 
-_TITLE = "directml: ELEMENT_WISE_ROUND"
-_UINT32, _UINT64 = 2**32 - 1, 2**64 - 1
-_NAMES = FieldNames("Sizes", "Strides", "TotalTensorSizeInBytes")
-
-_DATA_TYPE_SPELLINGS = c_enumeration(
-    "DML_TENSOR_DATA_TYPE_", {name: DTYPE_VALUES[name] for name in _ACCEPTED}
-)
-_FLAGS = c_enumeration("DML_TENSOR_FLAG_", {"NONE": 0, "OWNED_BY_DML": 1})
-_TENSOR_TYPES = c_enumeration("DML_TENSOR_TYPE_", {"BUFFER": 1})
-
-_TensorType = Annotated[str | int, OneOf("directml: a tensor's Type", _TENSOR_TYPES)]
-_UInt32 = Annotated[int, Field(ge=0, le=_UINT32)]
-_UInt64 = Annotated[int, Field(ge=0, le=_UINT64)]
-#: "Specifying a size of zero in any dimension is invalid" (DML_BUFFER_TENSOR_DESC).
-_DimensionSize = Annotated[int, Field(ge=1, le=_UINT32)]
-
-
-class BufferDesc(Strict):
-    """DML_BUFFER_TENSOR_DESC."""
-
-    DataType: Annotated[str | int, OneOf(_TITLE, _DATA_TYPE_SPELLINGS)]
-    Flags: Annotated[str | int, OneOf("directml: a tensor's Flags", _FLAGS)] = Field(
-        default="NONE",
-        description="NONE by default; OWNED_BY_DML is for inputs only. Neither has an effect here.",
-    )
-    DimensionCount: _UInt32 | None = Field(default=None, description="The number of Sizes.")
-    Sizes: Annotated[Sequence[int], PerDimension(_DimensionSize)] = Field(
-        description="Elements along each dimension; none may be 0."
-    )
-    Strides: Annotated[Sequence[int], PerDimension(_UInt32)] | None = Field(
-        default=None,
-        description="Steps between neighbours, in elements; null is packed C order. "
-        "0 repeats an element (input only).",
-    )
-    TotalTensorSizeInBytes: _UInt64 | None = Field(
-        default=None,
-        description="Bytes of the whole buffer; null is the end of the last element, rounded up to "
-        "a multiple of 4.",
-    )
-    GuaranteedBaseOffsetAlignment: _UInt32 | None = Field(
-        default=None,
-        description="null (the default) or 0, or a power of two of at least the element's size. It "
-        "has no effect here.",
-    )
-
-    @property
-    def dtype(self) -> DType:
-        """The element type."""
-        return BY_NAME[DTYPES[str(self.DataType)]]
-
-    @property
-    def unrounded_bytes(self) -> int:
-        """The end of the last element in bytes, before it is rounded up to a multiple of 4."""
-        strides = packed_strides(self.Sizes) if self.Strides is None else self.Strides
-        return span(self.Sizes, strides) * self.dtype.itemsize
-
-    @property
-    def layout(self) -> Layout:
-        """The layout; call it on a tensor without faults."""
-        total = self.TotalTensorSizeInBytes
-        length = _round_up_to_4(self.unrounded_bytes) if total is None else total
-        return Layout.of(self.dtype, self.Sizes, self.Strides, length)
-
-    def faults(self, loc: tuple[str | int, ...]) -> list[Fault]:
-        """The broken rules of DML_BUFFER_TENSOR_DESC, with paths that begin with ``loc``."""
-        rank, elements = len(self.Sizes), math.prod(self.Sizes)
-        alignment, itemsize = self.GuaranteedBaseOffsetAlignment, self.dtype.itemsize
-        broken: dict[str, str] = {}
-        if self.DimensionCount not in (None, rank):
-            broken["DimensionCount"] = f"must be {rank}, as Sizes has, got {self.DimensionCount}"
-        if elements > _UINT32:
-            broken["Sizes"] = f"a tensor has at most 2^32-1 elements, got {shown(elements)}"
-        if alignment and (alignment.bit_count() > 1 or alignment < itemsize):
-            broken["GuaranteedBaseOffsetAlignment"] = (
-                f"must be 0 or a power of two of at least {itemsize}, an element's bytes, "
-                f"got {alignment}"
-            )
-        faults = layout_faults(self.dtype, self.Sizes, self.Strides, None, loc=loc, names=_NAMES)
-        total = self.TotalTensorSizeInBytes
-        if total is not None and not faults:
-            least = _round_up_to_4(self.unrounded_bytes)
-            if total % 4:
-                broken["TotalTensorSizeInBytes"] = f"must be a multiple of 4, got {total}"
-            elif total < least:
-                broken["TotalTensorSizeInBytes"] = (
-                    f"must be at least {least}, the end of the last element rounded up to 4, "
-                    f"got {total}"
-                )
-        return faults + [Fault((*loc, field), f"directml: {why}") for field, why in broken.items()]
-
-
-class BufferTensorDesc(BufferDesc):
-    """DML_BUFFER_TENSOR_DESC, or a DML_TENSOR_DESC with the fields of its Desc beside its Type."""
-
-    Type: _TensorType = Field(default="BUFFER", description="BUFFER by default.")
-
-    @property
-    def buffer(self) -> tuple[BufferDesc, tuple[str, ...]]:
-        """The buffer's description, and the path to it from this object."""
-        return self, ()
-
-
-class TensorDesc(Strict):
-    """DML_TENSOR_DESC."""
-
-    Type: _TensorType = Field(default="BUFFER", description="BUFFER by default.")
-    Desc: BufferDesc
-
-    @property
-    def buffer(self) -> tuple[BufferDesc, tuple[str, ...]]:
-        """The buffer's description, and the path to it from this object."""
-        return self.Desc, ("Desc",)
-
-
-_FLAT, _NESTED = UNION_TAG + "flat", UNION_TAG + "nested"
-
-
-def _form(value: Any) -> str:
-    nested = "Desc" in value if isinstance(value, dict) else isinstance(value, TensorDesc)
-    return _NESTED if nested else _FLAT
-
-
-AnyTensorDesc = Annotated[
-    Annotated[BufferTensorDesc, Tag(_FLAT)] | Annotated[TensorDesc, Tag(_NESTED)],
-    Discriminator(_form),
-]
-
-
-def _round_up_to_4(length: int) -> int:
-    """The next multiple of 4 bytes, as DirectML's buffer sizes are."""
-    return (length + 3) // 4 * 4
-
 
 def _numbers(*levels: str) -> dict[str, int]:
     """Feature levels, and their C integers: a hexadecimal digit each for major and minor."""
@@ -217,18 +98,39 @@ def _numbers(*levels: str) -> dict[str, int]:
 
 
 _LEVELS = _numbers(*(level for level in get_args(FeatureLevel) if str(level)[1:2] == "_"))
-VERSIONS: dict[str, Version] = {
-    level: Version(
-        name=level,
-        title=f"directml {level}: ELEMENT_WISE_ROUND",
-        selected_by=(level,),
-        dtypes=_ACCEPTED,
-        min_rank=4 if level == "2_1" else 1,
-        max_rank=4 if level == "2_1" else 8,
-        model_version=level,
-        attributes={"feature_level": level},
-    )
-    for level in _LEVELS
+_ALL_LEVELS = {**_numbers("1_0", "2_0"), **_LEVELS}
+
+
+def _versions(
+    operator: str, oldest_of_any_rank: str, types: Mapping[str, tuple[str, ...]]
+) -> dict[str, Version]:
+    """The versions of an operator by feature level, from the oldest in ``types`` on."""
+    found: dict[str, Version] = {}
+    dtypes: tuple[str, ...] = ()
+    for level, number in _ALL_LEVELS.items():
+        dtypes = types.get(level, dtypes)
+        if not dtypes:
+            continue
+        has_any_rank = number >= _ALL_LEVELS[oldest_of_any_rank]
+        found[level] = Version(
+            name=level,
+            title=f"directml {level}: {operator}",
+            selected_by=(level,),
+            dtypes=dtypes,
+            min_rank=1 if has_any_rank else 4,
+            max_rank=8 if has_any_rank else 4,
+            model_version=level,
+            attributes={"feature_level": level},
+        )
+    return found
+
+
+#: By the canonical name of the operator, and the feature level.
+VERSIONS: dict[str, dict[str, Version]] = {
+    "ELEMENT_WISE_ROUND": _versions("ELEMENT_WISE_ROUND", "3_0", {"2_1": _ROUNDED}),
+    "ELEMENT_WISE_FLOOR": _versions("ELEMENT_WISE_FLOOR", "3_0", {"1_0": _ROUNDED}),
+    "ELEMENT_WISE_CEIL": _versions("ELEMENT_WISE_CEIL", "3_0", {"1_0": _ROUNDED}),
+    "CAST": _versions("CAST", "3_1", _CAST_TYPES),
 }
 _LEVEL_PREFIX = "DML_FEATURE_LEVEL_"
 _TOO_OLD = {
@@ -243,8 +145,28 @@ _Level = Annotated[
         _TOO_OLD,
     ),
 ]
-_OPERATORS = c_enumeration("DML_OPERATOR_", {"ELEMENT_WISE_ROUND": 99})
-_OperatorType = Annotated[str | int, OneOf("directml: this dialect", _OPERATORS)]
+_AnyLevel = Annotated[
+    str | int, OneOf("directml: a feature level", c_enumeration(_LEVEL_PREFIX, _ALL_LEVELS))
+]
+#: DML_OPERATOR_TYPE.
+_OPERATORS = c_enumeration(
+    "DML_OPERATOR_",
+    {
+        "ELEMENT_WISE_ROUND": 99,
+        "ELEMENT_WISE_FLOOR": 12,
+        "ELEMENT_WISE_CEIL": 7,
+        "CAST": 61,
+    },
+)
+
+
+def _only(*names: str) -> OneOf:
+    """One of these operators, in any spelling."""
+    return OneOf(
+        "directml: this form", {text: name for text, name in _OPERATORS.items() if name in names}
+    )
+
+
 _Mode = Annotated[
     str | int,
     OneOf("directml: ELEMENT_WISE_ROUND", c_enumeration("DML_ROUNDING_MODE_", MODE_VALUES)),
@@ -266,7 +188,65 @@ class ElementWiseRoundDesc(Strict):
     )
 
 
-class DirectMLDescriptor(OperatorDescriptor):
+class ElementWiseFloorDesc(Strict):
+    """DML_ELEMENT_WISE_FLOOR_OPERATOR_DESC, and that of ELEMENT_WISE_CEIL."""
+
+    InputTensor: AnyTensorDesc
+    OutputTensor: AnyTensorDesc = Field(
+        description="Of the input's DataType and Sizes; its Strides and TotalTensorSizeInBytes "
+        "are the output's layout."
+    )
+    ScaleBias: None = Field(
+        default=None, description="null: a scale and a bias are no part of rounding."
+    )
+
+
+class CastDesc(Strict):
+    """DML_CAST_OPERATOR_DESC."""
+
+    InputTensor: AnyTensorDesc
+    OutputTensor: AnyTensorDesc = Field(
+        description="Of the input's Sizes; its DataType is the target type."
+    )
+
+
+class _DirectMLDescriptor(OperatorDescriptor):
+    dialect: Literal["directml"] = "directml"
+    feature_level: Any
+    type: Any
+    desc: Any
+
+    def _call(self, *, is_cast: bool = False, rounding: Rounding | None = None) -> Call:
+        """The call on the two tensors; raises :class:`InvalidDescriptor`."""
+        source, source_path = self.desc.InputTensor.buffer
+        target, target_path = self.desc.OutputTensor.buffer
+        source_loc = ("desc", "InputTensor", *source_path)
+        target_loc = ("desc", "OutputTensor", *target_path)
+        version = VERSIONS[str(self.type)][str(self.feature_level)]
+        faults = [
+            *version.rank_faults(len(source.Sizes), (*source_loc, "Sizes")),
+            *(
+                Fault((*loc, "DataType"), f"got {tensor.DataType}; {version.takes}")
+                for tensor, loc in ((source, source_loc), (target, target_loc))
+                if tensor.DataType not in version.dtypes
+            ),
+            *_disagreements(source, target, target_loc, is_cast=is_cast),
+            *source.faults(source_loc),
+            *target.faults(target_loc),
+        ]
+        if faults:
+            raise InvalidDescriptor.of(faults)
+        input, output = source.layout, target.layout
+        if not output.is_free_of_overlap:
+            raise InvalidDescriptor.of([overlap_fault("directml", (*target_loc, "Strides"))])
+        has_length = source.TotalTensorSizeInBytes is not None
+        shortest = input.byte_length if has_length else source.unrounded_bytes
+        if rounding is None:
+            return Call(Convert.between(input.dtype, output.dtype), input, output, shortest)
+        return Call(RoundToIntegral(rounding), input, output, shortest)
+
+
+class DirectMLDescriptor(_DirectMLDescriptor):
     """DirectML's ELEMENT_WISE_ROUND, in DxDispatch's form."""
 
     example: ClassVar[dict[str, Any]] = {
@@ -280,42 +260,75 @@ class DirectMLDescriptor(OperatorDescriptor):
         },
     }
 
-    dialect: Literal["directml"] = "directml"
     feature_level: _Level
-    type: _OperatorType
+    type: Annotated[str | int, _only("ELEMENT_WISE_ROUND")]
     desc: ElementWiseRoundDesc
 
     def resolve(self) -> Call:
         """The call of this descriptor; raises :class:`InvalidDescriptor`."""
-        source, source_path = self.desc.InputTensor.buffer
-        target, target_path = self.desc.OutputTensor.buffer
-        source_loc = ("desc", "InputTensor", *source_path)
-        target_loc = ("desc", "OutputTensor", *target_path)
-        faults = [
-            *VERSIONS[str(self.feature_level)].rank_faults(
-                len(source.Sizes), (*source_loc, "Sizes")
-            ),
-            *_disagreements(source, target, target_loc),
-            *source.faults(source_loc),
-            *target.faults(target_loc),
-        ]
-        if faults:
-            raise InvalidDescriptor.of(faults)
-        input, output = source.layout, target.layout
-        if not output.is_free_of_overlap:
-            raise InvalidDescriptor.of([overlap_fault("directml", (*target_loc, "Strides"))])
-        has_length = source.TotalTensorSizeInBytes is not None
-        shortest = input.byte_length if has_length else source.unrounded_bytes
-        return Call(RoundToIntegral(MODES[str(self.desc.RoundingMode)]), input, output, shortest)
+        return self._call(rounding=MODES[str(self.desc.RoundingMode)])
+
+
+_DIRECTED = {
+    "ELEMENT_WISE_FLOOR": Rounding.TOWARD_NEGATIVE,
+    "ELEMENT_WISE_CEIL": Rounding.TOWARD_POSITIVE,
+}
+
+
+class DirectMLFloorDescriptor(_DirectMLDescriptor):
+    """DirectML's ELEMENT_WISE_FLOOR or ELEMENT_WISE_CEIL, in DxDispatch's form."""
+
+    example: ClassVar[dict[str, Any]] = {
+        "dialect": "directml",
+        "feature_level": "3_0",
+        "type": "DML_OPERATOR_ELEMENT_WISE_FLOOR",
+        "desc": {
+            "InputTensor": {"DataType": "FLOAT32", "Sizes": [2, 3]},
+            "OutputTensor": {"DataType": "FLOAT32", "Sizes": [2, 3]},
+            "ScaleBias": None,
+        },
+    }
+
+    feature_level: _AnyLevel
+    type: Annotated[str | int, _only(*_DIRECTED)]
+    desc: ElementWiseFloorDesc
+
+    def resolve(self) -> Call:
+        """The call of this descriptor; raises :class:`InvalidDescriptor`."""
+        return self._call(rounding=_DIRECTED[str(self.type)])
+
+
+class DirectMLCastDescriptor(_DirectMLDescriptor):
+    """DirectML's CAST, in DxDispatch's form."""
+
+    example: ClassVar[dict[str, Any]] = {
+        "dialect": "directml",
+        "feature_level": "4_1",
+        "type": "DML_OPERATOR_CAST",
+        "desc": {
+            "InputTensor": {"DataType": "FLOAT32", "Sizes": [2, 3]},
+            "OutputTensor": {"DataType": "FLOAT16", "Sizes": [2, 3]},
+        },
+    }
+
+    feature_level: _AnyLevel
+    type: Annotated[str | int, _only("CAST")]
+    desc: CastDesc
+
+    def resolve(self) -> Call:
+        """The call of this descriptor; raises :class:`InvalidDescriptor`."""
+        return self._call(is_cast=True)
 
 
 def _disagreements(
-    source: BufferDesc, target: BufferDesc, loc: tuple[str | int, ...]
+    source: BufferDesc, target: BufferDesc, loc: tuple[str | int, ...], *, is_cast: bool
 ) -> list[Fault]:
     def fault(field: str, why: str = "") -> Fault:
         return Fault((*loc, field), f"directml: must equal the InputTensor's {field}{why}")
 
-    faults = [fault("DataType")] if source.DataType != target.DataType else []
+    faults = []
+    if source.DataType != target.DataType and not is_cast:
+        faults.append(fault("DataType"))
     if (rank := len(source.Sizes)) != (got := len(target.Sizes)):
         faults.append(fault("DimensionCount", f", {rank}, got {got}"))
     elif source.Sizes != target.Sizes:
@@ -349,39 +362,181 @@ class DirectMLRound(RoundOperator):
         self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
     ) -> DirectMLDescriptor:
         """The ``directml`` descriptor, on the stated tensors or on two equal packed ones."""
-        stated, tensor = self.tensors if dtype is None and shape is None else None, None
-        if stated is None:
-            tensor = {
-                "DataType": name_in(DTYPES, canonical_name(dtype)),
-                "Sizes": sizes_of(shape),
-            }
         return DirectMLDescriptor.read(
-            {
-                "feature_level": self.feature_level,
-                "type": "DML_OPERATOR_ELEMENT_WISE_ROUND",
-                "desc": {
-                    "InputTensor": tensor if stated is None else stated[0],
-                    "OutputTensor": tensor if stated is None else stated[1],
-                    "RoundingMode": self.rounding_mode,
-                },
-            }
+            _document(
+                self.feature_level,
+                "ELEMENT_WISE_ROUND",
+                self.tensors if dtype is None and shape is None else None,
+                lambda: (_tensor(dtype, shape),) * 2,
+                RoundingMode=self.rounding_mode,
+            )
         )
 
     def flat_shape(self, count: int) -> tuple[int, ...]:
         """Four dimensions, which every feature level accepts."""
-        return (1, 1, 1, count)
+        return _flat_shape(count)
+
+
+def _tensor(dtype: AnyDType | None, shape: Sequence[int] | None) -> dict[str, Any]:
+    return {"DataType": name_in(DTYPES, canonical_name(dtype)), "Sizes": sizes_of(shape)}
+
+
+def _document(
+    feature_level: str | int,
+    operator: str,
+    stated: tuple[AnyTensorDesc, AnyTensorDesc] | None,
+    packed: Callable[[], tuple[dict[str, Any], ...]],
+    **attributes: Any,
+) -> dict[str, Any]:
+    """The descriptor on the stated tensors, or on packed ones."""
+    source, target = packed() if stated is None else stated
+    return {
+        "feature_level": feature_level,
+        "type": f"DML_OPERATOR_{operator}",
+        "desc": {"InputTensor": source, "OutputTensor": target, **attributes},
+    }
+
+
+def _flat_shape(count: int) -> tuple[int, ...]:
+    return (1, 1, 1, count)
+
+
+@dataclass(frozen=True, slots=True)
+class _Directed(RoundOperator):
+    _operator: ClassVar[str]
+    _paths: ClassVar[Mapping[str, str]] = {"feature_level": "feature_level"}
+
+    feature_level: AnyFeatureLevel = "3_0"
+    tensors: tuple[AnyTensorDesc, AnyTensorDesc] | None = field(
+        default=None, compare=False, repr=False, kw_only=True
+    )
+
+    def descriptor(
+        self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
+    ) -> DirectMLFloorDescriptor:
+        """The ``directml`` descriptor, on the stated tensors or on two equal packed ones."""
+        return DirectMLFloorDescriptor.read(
+            _document(
+                self.feature_level,
+                self._operator,
+                self.tensors if dtype is None and shape is None else None,
+                lambda: (_tensor(dtype, shape),) * 2,
+                ScaleBias=None,
+            )
+        )
+
+    def flat_shape(self, count: int) -> tuple[int, ...]:
+        """Four dimensions, which every feature level accepts."""
+        return _flat_shape(count)
+
+
+@dataclass(frozen=True, slots=True)
+class DirectMLFloor(_Directed):
+    """DirectML's ELEMENT_WISE_FLOOR, on float32 and float16.
+
+    ``tensors`` are the two of DxDispatch's JSON.
+    """
+
+    _operator: ClassVar[str] = "ELEMENT_WISE_FLOOR"
+
+
+@dataclass(frozen=True, slots=True)
+class DirectMLCeil(_Directed):
+    """DirectML's ELEMENT_WISE_CEIL, on float32 and float16.
+
+    ``tensors`` are the two of DxDispatch's JSON.
+    """
+
+    _operator: ClassVar[str] = "ELEMENT_WISE_CEIL"
+
+
+@dataclass(frozen=True, slots=True)
+class DirectMLCast(CastOperator):
+    """DirectML's CAST to the type ``to``, with the types and ranks of a feature level.
+
+    ``tensors`` are the two of DxDispatch's JSON.
+    """
+
+    _paths: ClassVar[Mapping[str, str]] = {"feature_level": "feature_level"}
+
+    to: AnyDType
+    feature_level: AnyFeatureLevel = "4_1"
+    tensors: tuple[AnyTensorDesc, AnyTensorDesc] | None = field(
+        default=None, compare=False, repr=False, kw_only=True
+    )
+
+    def descriptor(
+        self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
+    ) -> DirectMLCastDescriptor:
+        """The ``directml`` descriptor, on the stated tensors or on two packed ones."""
+        return DirectMLCastDescriptor.read(
+            _document(
+                self.feature_level,
+                "CAST",
+                self.tensors if dtype is None and shape is None else None,
+                lambda: (_tensor(dtype, shape), _tensor(self.to, shape)),
+            )
+        )
+
+    def flat_shape(self, count: int) -> tuple[int, ...]:
+        """Four dimensions, which every feature level accepts."""
+        return _flat_shape(count)
+
+
+def _directed(name: str, made: type[RoundOperator]) -> Operator:
+    operator = f"ELEMENT_WISE_{name}"
+    return Operator(
+        name=operator,
+        descriptor=DirectMLFloorDescriptor,
+        object=made,
+        model=ModelNames(f"directml_{operator.lower()}", "InputTensor", "OutputTensor"),
+        words=Words(name, ("FEATURE_LEVEL",)),
+        selected_by=(operator,),
+        version_field="feature_level",
+        versions=tuple(VERSIONS[operator].values()),
+        dtypes={name: DTYPES[name] for name in _ROUNDED},
+        default_rounding=_DIRECTED[operator],
+    )
 
 
 DIALECT = Dialect(
     title="DirectML",
-    operator="ELEMENT_WISE_ROUND",
-    descriptor=DirectMLDescriptor,
-    object=DirectMLRound,
-    model=ModelNames("directml_element_wise_round", "InputTensor", "OutputTensor", "rounding_mode"),
-    words=Words(("MODE", "FEATURE_LEVEL"), ", ".join(MODES), required=1),
-    version_field="feature_level",
-    versions=tuple(VERSIONS.values()),
-    dtypes={name: DTYPES[name] for name in _ACCEPTED},
-    mode_field="desc.RoundingMode",
-    modes=MODES,
+    operator_field="type",
+    spellings=_OPERATORS,
+    operators=(
+        Operator(
+            name="ELEMENT_WISE_ROUND",
+            descriptor=DirectMLDescriptor,
+            object=DirectMLRound,
+            model=ModelNames(
+                "directml_element_wise_round", "InputTensor", "OutputTensor", "rounding_mode"
+            ),
+            words=Words("", ("MODE", "FEATURE_LEVEL"), ", ".join(MODES), required=1),
+            selected_by=("ELEMENT_WISE_ROUND",),
+            version_field="feature_level",
+            versions=tuple(VERSIONS["ELEMENT_WISE_ROUND"].values()),
+            dtypes={name: DTYPES[name] for name in _ROUNDED},
+            mode_field="desc.RoundingMode",
+            modes=MODES,
+        ),
+        _directed("FLOOR", DirectMLFloor),
+        _directed("CEIL", DirectMLCeil),
+        Operator(
+            name="CAST",
+            descriptor=DirectMLCastDescriptor,
+            object=DirectMLCast,
+            model=ModelNames("directml_cast", "InputTensor", "OutputTensor"),
+            words=Words("CAST", ("FEATURE_LEVEL",)),
+            selected_by=("CAST",),
+            version_field="feature_level",
+            versions=tuple(VERSIONS["CAST"].values()),
+            dtypes=DTYPES,
+            target_field="desc.OutputTensor.DataType",
+            unspecified={
+                **FLOAT_TO_INTEGER,
+                "float to integer": "toward_zero",
+                "to a float": "ties_to_even",
+            },
+        ),
+    ),
 )

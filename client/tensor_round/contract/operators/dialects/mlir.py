@@ -1,6 +1,6 @@
-"""The ``mlir`` dialect: the five rounding operations of MLIR's ``math`` dialect.
+"""The ``mlir`` dialect: the rounding operations of MLIR's ``math`` dialect, and ``arith`` casts.
 
-They take any of MLIR's float types. The shape is that of a tensor of static sizes.
+The former take any of MLIR's float types. The shape is that of a tensor of static sizes.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from ...call import Call
-from ...dtypes import AnyDType
+from ...dtypes import BY_NAME, AnyDType, DType
+from ...errors import Fault, InvalidDescriptor
+from ...layout import Layout
 from ...rounding import Rounding
-from ..dialect import Dialect, ModelNames, Version, Words
+from ..dialect import FLOAT_TO_INTEGER, Dialect, ModelNames, Operator, Version, Words
 from ..model import RANK_LIMIT, OneOf, OperatorDescriptor, Sizes
-from ..operator import RoundOperator, canonical_name, name_in, sizes_of
+from ..operator import CastOperator, RoundOperator, canonical_name, name_in, sizes_of
 
-__all__ = ["MLIRDescriptor", "MLIRRound"]
+__all__ = ["MLIRConvert", "MLIRConvertDescriptor", "MLIRDescriptor", "MLIRRound"]
 
 MLIROp = Literal["math.roundeven", "math.round", "math.trunc", "math.ceil", "math.floor"]
 MODES = {
@@ -33,6 +35,33 @@ DTYPES = {
     **{"f8E4M3FN": "float8_e4m3fn", "f8E5M2": "float8_e5m2"},
 }
 VERSION = Version("1", "mlir: math", (), tuple(DTYPES), 0, RANK_LIMIT)
+
+MLIRConvertOp = Literal[
+    "arith.extf", "arith.truncf", "arith.fptosi", "arith.fptoui", "arith.sitofp", "arith.uitofp"
+]
+FLOAT_TYPES = {
+    name: dtype
+    for name, dtype in {**DTYPES, "f8E8M0FNU": "float8_e8m0fnu"}.items()
+    if dtype in BY_NAME
+}
+#: Integers of ``arith`` are without a sign: the operation says whether they have one.
+_INTEGER_TYPES = {f"i{w}": w for w in (4, 8, 16, 32, 64) if f"int{w}" in BY_NAME}
+_CONVERT_TYPES = (*FLOAT_TYPES, *_INTEGER_TYPES)
+CONVERT_DTYPES = {
+    **FLOAT_TYPES,
+    **{name: f"int{width}" for name, width in _INTEGER_TYPES.items()},
+    **{f"{name} unsigned": f"uint{width}" for name, width in _INTEGER_TYPES.items()},
+}
+CONVERT_VERSION = Version("1", "mlir: arith", (), tuple(CONVERT_DTYPES), 0, RANK_LIMIT)
+#: Of each operation, what operand and result are: a float, or an integer with or without sign.
+_KINDS: dict[MLIRConvertOp, tuple[str, str]] = {
+    "arith.extf": ("float", "float"),
+    "arith.truncf": ("float", "float"),
+    "arith.fptosi": ("float", "int"),
+    "arith.fptoui": ("float", "uint"),
+    "arith.sitofp": ("int", "float"),
+    "arith.uitofp": ("uint", "float"),
+}
 
 
 class MLIRDescriptor(OperatorDescriptor):
@@ -75,15 +104,147 @@ class MLIRRound(RoundOperator):
         return MLIRDescriptor.read({"op": self.op, "element_type": name, "shape": sizes_of(shape)})
 
 
+def _canonical(kind: str, name: str) -> str | None:
+    """The dtype that an operand or result of a kind has by its element type; None if it cannot."""
+    if kind == "float":
+        return FLOAT_TYPES.get(name)
+    return f"{kind}{_INTEGER_TYPES[name]}" if name in _INTEGER_TYPES else None
+
+
+def _kind(dtype: DType) -> str:
+    return "float" if dtype.is_float else "int" if dtype.is_signed else "uint"
+
+
+def _op_of(source: DType, target: DType) -> MLIRConvertOp:
+    """The operation from one dtype to another; raises :class:`InvalidDescriptor`."""
+    kinds = _kind(source), _kind(target)
+    if kinds == ("float", "float"):
+        return "arith.extf" if target.width > source.width else "arith.truncf"
+    for op, its_kinds in _KINDS.items():
+        if its_kinds == kinds:
+            return op
+    rule = "mlir: arith: one of the two types must be a float"
+    raise InvalidDescriptor.at(("result_element_type",), f"{rule}, got {target.name}")
+
+
+class MLIRConvertDescriptor(OperatorDescriptor):
+    """MLIR's arith.extf, truncf, fptosi, fptoui, sitofp or uitofp: to another type."""
+
+    example: ClassVar[dict[str, Any]] = {
+        "dialect": "mlir",
+        "op": "arith.truncf",
+        "element_type": "f32",
+        "result_element_type": "f16",
+        "shape": [2, 3],
+    }
+
+    dialect: Literal["mlir"] = "mlir"
+    op: Annotated[str, OneOf(CONVERT_VERSION.title, {name: name for name in _KINDS})]
+    element_type: Annotated[str, OneOf(CONVERT_VERSION.title, {n: n for n in _CONVERT_TYPES})]
+    result_element_type: Annotated[
+        str, OneOf(CONVERT_VERSION.title, {n: n for n in _CONVERT_TYPES})
+    ]
+    shape: Sizes = Field(description="Elements along each dimension; 0 makes an empty tensor.")
+
+    def resolve(self) -> Call:
+        """The call of this descriptor; raises :class:`InvalidDescriptor`."""
+        names = self.element_type, self.result_element_type
+        source, target = map(_canonical, _KINDS[self.op], names)
+        fields = ("element_type", "result_element_type")
+        faults = [
+            Fault((field,), f"mlir: {self.op} takes {_what(kind)} here, got {name}")
+            for field, kind, name in zip(fields, _KINDS[self.op], names, strict=True)
+            if _canonical(kind, name) is None
+        ]
+        if faults or source is None or target is None:
+            raise InvalidDescriptor.of(faults)
+        given, result = BY_NAME[source], BY_NAME[target]
+        bits = result.width - given.width
+        if (self.op == "arith.extf" and bits <= 0) or (self.op == "arith.truncf" and bits >= 0):
+            rule = "wider" if self.op == "arith.extf" else "narrower"
+            loc = ("result_element_type",)
+            raise InvalidDescriptor.at(loc, f"mlir: {self.op}: must be {rule} than element_type")
+        return Call.converting(Layout.of(given, self.shape), target)
+
+
+def _what(kind: str) -> str:
+    names = FLOAT_TYPES if kind == "float" else _INTEGER_TYPES
+    return f"one of {', '.join(names)}"
+
+
+@dataclass(frozen=True, slots=True)
+class MLIRConvert(CastOperator):
+    """MLIR's conversion to the type ``to``: ``arith.extf``, ``arith.truncf`` and so on.
+
+    Without ``op`` the operation is the one from the operand's type to ``to``.
+    """
+
+    to: AnyDType
+    op: MLIRConvertOp | None = None
+
+    def __post_init__(self) -> None:
+        kind = _KINDS[self.op][0] if self.op in _KINDS else "float"
+        target = BY_NAME.get(canonical_name(self.to))
+        probe = {"float": "float32", "int": "int32", "uint": "uint32"}[kind]
+        if kind == "float" and target is not None and target.is_float:
+            is_widest = self.op == "arith.extf" or target.width == 64
+            probe = "float8_e5m2" if is_widest else "float64"
+        self._store(self.descriptor(probe, ()))
+
+    def descriptor(
+        self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
+    ) -> MLIRConvertDescriptor:
+        """The ``mlir`` descriptor for a tensor."""
+        names = canonical_name(dtype), canonical_name(self.to)
+        source, target = (BY_NAME.get(name) for name in names)
+        op = self.op
+        if op is None:
+            # The model refuses the name of an unknown type.
+            op = _op_of(source, target) if source and target else "arith.truncf"
+        return MLIRConvertDescriptor.read(
+            {
+                "op": op,
+                "element_type": _name_of(names[0]),
+                "result_element_type": _name_of(names[1]),
+                "shape": sizes_of(shape),
+            }
+        )
+
+
+def _name_of(dtype: str) -> str:
+    """MLIR's name of a dtype: that of an integer does not tell its sign."""
+    row = BY_NAME.get(dtype)
+    return f"i{row.width}" if row is not None and not row.is_float else name_in(FLOAT_TYPES, dtype)
+
+
 DIALECT = Dialect(
     title="MLIR",
-    operator="math",
-    descriptor=MLIRDescriptor,
-    object=MLIRRound,
-    model=ModelNames("mlir_math", "operand", "result", "op"),
-    words=Words(("OP",), ", ".join(MODES), required=1),
-    versions=(VERSION,),
-    dtypes=DTYPES,
-    mode_field="op",
-    modes=MODES,
+    operator_field="op",
+    spellings={name: name for name in (*MODES, *_KINDS)},
+    operators=(
+        Operator(
+            name="math",
+            descriptor=MLIRDescriptor,
+            object=MLIRRound,
+            model=ModelNames("mlir_math", "operand", "result", "op"),
+            words=Words("", ("OP",), ", ".join(MODES), required=1),
+            selected_by=tuple(MODES),
+            versions=(VERSION,),
+            dtypes=DTYPES,
+            mode_field="op",
+            modes=MODES,
+        ),
+        Operator(
+            name="arith",
+            descriptor=MLIRConvertDescriptor,
+            object=MLIRConvert,
+            model=ModelNames("mlir_arith", "operand", "result"),
+            words=Words("", ("OP",), ", ".join(_KINDS)),
+            selected_by=tuple(_KINDS),
+            versions=(CONVERT_VERSION,),
+            dtypes=CONVERT_DTYPES,
+            target_field="result_element_type",
+            unspecified=FLOAT_TO_INTEGER,
+        ),
+    ),
 )

@@ -1,7 +1,7 @@
-"""The ``onnx`` dialect: ``Round`` of the ONNX operator sets, versions 11 and 22.
+"""The ``onnx`` dialect: ``Round``, ``Floor``, ``Ceil`` and ``Cast`` of the ONNX operator sets.
 
-Rules are those of the ONNX operator specification: floating-point tensors only, ties to even, any
-rank and any sizes.
+Rules are those of the ONNX operator specification: any rank and any sizes, and of each version of
+an operator the types that it has.
 """
 
 from __future__ import annotations
@@ -10,23 +10,38 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import AfterValidator, Field
+from pydantic import Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
 from ...call import Call
-from ...dtypes import AnyDType
-from ...errors import InvalidDescriptor
+from ...dtypes import BY_NAME, AnyDType
+from ...errors import Fault, InvalidDescriptor
+from ...layout import Layout
 from ...quoting import shown
 from ...rounding import Rounding
-from ..dialect import Dialect, ModelNames, Version, Words
+from ..dialect import FLOAT_TO_INTEGER, Dialect, ModelNames, Operator, Version, Words
 from ..model import RANK_LIMIT, OneOf, OperatorDescriptor, Sizes, Strict
-from ..operator import RoundOperator, canonical_name, name_in, sizes_of
+from ..operator import CastOperator, RoundOperator, canonical_name, name_in, sizes_of
 
-__all__ = ["OnnxDescriptor", "OnnxRound", "OnnxTensor"]
+__all__ = [
+    "OnnxCast",
+    "OnnxCastDescriptor",
+    "OnnxCastTensor",
+    "OnnxCeil",
+    "OnnxDescriptor",
+    "OnnxFloor",
+    "OnnxRound",
+    "OnnxTensor",
+]
 
 #: From the first opset with Round to the newest of onnx 1.23.
 OnnxOpset = Literal[11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28]
-OLDEST_OPSET, *_, NEWEST_OPSET = get_args(OnnxOpset)
+#: Likewise of Floor and Ceil in their present form, and of Cast.
+OnnxFloorOpset = Literal[6, 7, 8, 9, 10, OnnxOpset]
+OnnxCastOpset = Literal[9, 10, OnnxOpset]
+NEWEST_OPSET = get_args(OnnxOpset)[-1]
+#: The rounding of ``Cast`` to FLOAT8E8M0.
+OnnxRoundMode = Literal["up", "down", "nearest"]
 
 #: TensorProto.DataType: ONNX's names, their numbers, and the dtypes.
 _DATA_TYPES = (
@@ -49,53 +64,147 @@ DTYPES = {name: dtype for name, _, dtype in _DATA_TYPES}
 NUMBERS = {dtype: number for _, number, dtype in _DATA_TYPES}
 
 
-def _version(name: str, opsets: range, dtypes: tuple[str, ...]) -> Version:
-    title = f"onnx {name} (opsets {opsets[0]} to {opsets[-1]})"
-    oldest, selected = opsets[0], tuple(opsets)
-    return Version(
-        name, title, selected, dtypes, 0, RANK_LIMIT, str(oldest), {"opset_version": oldest}
-    )
+def _versions(
+    operator: str, added: Mapping[int, tuple[str, ...]], attribute: str = "opset_version"
+) -> tuple[Version, ...]:
+    """The versions of an operator, by their first opsets, each with the types that it adds."""
+    found: list[Version] = []
+    dtypes: tuple[str, ...] = ()
+    for oldest, newer in zip(added, (*[*added][1:], NEWEST_OPSET + 1), strict=True):
+        dtypes = (*dtypes, *(name for name in added[oldest] if name in DTYPES))
+        found.append(
+            Version(
+                name=f"{operator}-{oldest}",
+                title=f"onnx {operator}-{oldest} (opsets {oldest} to {newer - 1})",
+                selected_by=tuple(range(oldest, newer)),
+                dtypes=dtypes,
+                min_rank=0,
+                max_rank=RANK_LIMIT,
+                model_version=str(oldest),
+                attributes={attribute: oldest},
+            )
+        )
+    return tuple(found)
 
 
-_ROUND_11 = ("FLOAT16", "FLOAT", "DOUBLE")
-VERSIONS: tuple[Version, ...] = (
-    _version("Round-11", range(OLDEST_OPSET, 22), _ROUND_11),
-    _version("Round-22", range(22, NEWEST_OPSET + 1), (*_ROUND_11, "BFLOAT16")),
-)
-_BY_OPSET: dict[str | int, Version] = {
-    opset: version for version in VERSIONS for opset in version.selected_by
+_FLOATS = ("FLOAT16", "FLOAT", "DOUBLE")
+_INTEGERS = ("INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64")
+#: The operators' versions, of which a descriptor's opset selects one.
+VERSIONS: dict[str, tuple[Version, ...]] = {
+    "Round": _versions("Round", {11: _FLOATS, 22: ("BFLOAT16",)}),
+    "Floor": _versions("Floor", {6: _FLOATS, 13: ("BFLOAT16",)}),
+    "Ceil": _versions("Ceil", {6: _FLOATS, 13: ("BFLOAT16",)}),
+    "Cast": _versions(
+        "Cast",
+        {
+            9: (*_FLOATS, *_INTEGERS),
+            13: ("BFLOAT16",),
+            19: ("FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ"),
+            21: ("INT4", "UINT4"),
+            23: ("FLOAT4E2M1",),
+            24: ("FLOAT8E8M0",),
+            25: (),
+        },
+    ),
+}
+_ROUNDINGS = {
+    "Round": Rounding.TIES_TO_EVEN,
+    "Floor": Rounding.TOWARD_NEGATIVE,
+    "Ceil": Rounding.TOWARD_POSITIVE,
 }
 
-_TYPES = VERSIONS[-1].dtypes
-#: TensorProto.DataType names, and the type strings of the specification's constraints.
-_SPELLINGS: dict[str | int, str] = {
-    **{name: name for name in _TYPES},
-    **{f"tensor({name.lower()})": name for name in _TYPES},
+_TYPES = VERSIONS["Round"][-1].dtypes
+_CAST_TYPES = VERSIONS["Cast"][-1].dtypes
+
+
+def _spellings(names: Sequence[str]) -> dict[str | int, str]:
+    """TensorProto.DataType names, and the type strings of the specification's constraints."""
+    return {
+        **{name: name for name in names},
+        **{f"tensor({name.lower()})": name for name in names},
+    }
+
+
+_REASONS = {
+    "BOOL": "a conversion of bool rounds nothing; compare with 0, or select 0 and 1",
+    "STRING": "text is no tensor of numbers; send numbers as JSON, which are rounded once",
+    **dict.fromkeys(("INT2", "UINT2"), "types of two bits are not served"),
+}
+_REJECTED: dict[str | int, str] = {
+    spelling: f"got {name}: {why}. onnx: Cast takes {', '.join(_CAST_TYPES)}"
+    for name, why in _REASONS.items()
+    for spelling in (name, f"tensor({name.lower()})")
+}
+_REJECTED_TARGETS = {**_REJECTED, 9: _REJECTED["BOOL"], 8: _REJECTED["STRING"]}
+_TARGETS: dict[str | int, str] = {
+    **{name: name for name in _CAST_TYPES},
+    **{NUMBERS[DTYPES[name]]: name for name in _CAST_TYPES},
 }
 
 
-def _known_opset(opset: int) -> int:
-    if opset < OLDEST_OPSET:
-        rule = f"onnx: Round was introduced in opset {OLDEST_OPSET}"
+def _check_opset(operator: str, opset: int) -> None:
+    oldest = VERSIONS[operator][0].selected_by[0]
+    if opset < int(oldest):
+        rule = f"onnx: {operator}-{oldest} is the oldest version known here"
+        if operator == "Round":
+            rule = f"onnx: Round was introduced in opset {oldest}"
     elif opset > NEWEST_OPSET:
         rule = f"onnx: the newest opset known here is {NEWEST_OPSET}"
     else:
-        return opset
+        return
     raise PydanticCustomError("opset", "{rule}, got {got}", {"rule": rule, "got": shown(opset)})
+
+
+def _version_of(operator: str, opset: int) -> Version:
+    return next(version for version in VERSIONS[operator] if opset in version.selected_by)
+
+
+def _type_faults(operator: str, opset: int, name: str, *loc: str) -> list[Fault]:
+    """The fault of a type that the version of an opset does not take, if any."""
+    version = _version_of(operator, opset)
+    if name in version.dtypes:
+        return []
+    newer = min(one.selected_by[0] for one in VERSIONS[operator] if name in one.dtypes)
+    return [Fault(loc, f"{name} needs opset {newer} or newer; {version.takes}")]
 
 
 class OnnxTensor(Strict):
     """A tensor of the ONNX type system, packed in C order."""
 
-    elem_type: Annotated[str, OneOf("onnx: Round", _SPELLINGS)] = Field(
+    elem_type: Annotated[str, OneOf("onnx: Round", _spellings(_TYPES))] = Field(
         description="The name in TensorProto.DataType, or the full type string. "
-        "BFLOAT16 needs opset 22 or newer."
+        "BFLOAT16 needs opset 22 or newer for Round, 13 for Floor and Ceil."
     )
     shape: Sizes = Field(description="Elements along each dimension; 0 makes an empty tensor.")
 
 
-class OnnxDescriptor(OperatorDescriptor):
-    """ONNX Round: to the nearest integer, ties to even."""
+class OnnxCastTensor(Strict):
+    """The operand of a Cast, packed in C order."""
+
+    elem_type: Annotated[str, OneOf("onnx: Cast", _spellings(_CAST_TYPES), _REJECTED)] = Field(
+        description="The name in TensorProto.DataType, or the full type string."
+    )
+    shape: Sizes = Field(description="Elements along each dimension; 0 makes an empty tensor.")
+
+
+class _OnnxDescriptor(OperatorDescriptor):
+    dialect: Literal["onnx"] = "onnx"
+    op_type: str
+    opset_version: int
+    domain: Literal["", "ai.onnx"] = Field(
+        default="", description='The default domain, by either name: "" or ai.onnx.'
+    )
+
+    @field_validator("opset_version")
+    @classmethod
+    def _known_opset(cls, opset: int, info: ValidationInfo) -> int:
+        if "op_type" in info.data:
+            _check_opset(info.data["op_type"], opset)
+        return opset
+
+
+class OnnxDescriptor(_OnnxDescriptor):
+    """ONNX Round (to the nearest integer, ties to even), Floor or Ceil."""
 
     example: ClassVar[dict[str, Any]] = {
         "dialect": "onnx",
@@ -104,65 +213,218 @@ class OnnxDescriptor(OperatorDescriptor):
         "input": {"elem_type": "FLOAT16", "shape": [2, 3]},
     }
 
-    dialect: Literal["onnx"] = "onnx"
-    op_type: Literal["Round"]
-    opset_version: Annotated[int, AfterValidator(_known_opset)] = Field(
+    op_type: Literal["Round", "Floor", "Ceil"]
+    opset_version: int = Field(
         description="The version of the default operator set: 11 to 21 is Round-11, "
-        "22 and up is Round-22.",
-        json_schema_extra={"minimum": OLDEST_OPSET, "maximum": NEWEST_OPSET},
+        "22 and up is Round-22; 6 to 12 is Floor-6 and Ceil-6, 13 and up Floor-13 and Ceil-13.",
+        json_schema_extra={"minimum": 6, "maximum": NEWEST_OPSET},
     )
     input: OnnxTensor
-    domain: Literal["", "ai.onnx"] = Field(
-        default="", description='The default domain, by either name: "" or ai.onnx.'
-    )
 
     def resolve(self) -> Call:
         """The call of this descriptor; raises :class:`InvalidDescriptor`."""
         name, shape = self.input.elem_type, self.input.shape
-        version = _BY_OPSET[self.opset_version]
-        if name not in version.dtypes:
-            newer = min(v.selected_by[0] for v in VERSIONS if name in v.dtypes)
-            rule = f"got {name}; use opset {newer} or newer. {version.takes}"
-            raise InvalidDescriptor.at(("input", "elem_type"), rule)
-        return Call.packed(Rounding.TIES_TO_EVEN, DTYPES[name], shape, ("input",))
+        if faults := _type_faults(self.op_type, self.opset_version, name, "input", "elem_type"):
+            raise InvalidDescriptor.of(faults)
+        return Call.packed(_ROUNDINGS[self.op_type], DTYPES[name], shape, ("input",))
+
+
+#: The direction in which each ``round_mode`` rounds; a tie goes up.
+_ROUND_MODES = {
+    "up": Rounding.TOWARD_POSITIVE,
+    "down": Rounding.TOWARD_ZERO,
+    "nearest": Rounding.TIES_TO_AWAY,
+}
+#: The first opsets with the attributes of Cast.
+_SINCE = {"saturate": 19, "round_mode": 24}
+
+
+class OnnxCastDescriptor(_OnnxDescriptor):
+    """ONNX Cast: to another type."""
+
+    example: ClassVar[dict[str, Any]] = {
+        "dialect": "onnx",
+        "op_type": "Cast",
+        "opset_version": 24,
+        "to": "FLOAT8E4M3FN",
+        "saturate": 1,
+        "input": {"elem_type": "FLOAT", "shape": [2, 3]},
+    }
+
+    op_type: Literal["Cast"]
+    opset_version: int = Field(
+        description="The version of the default operator set, 9 and up.",
+        json_schema_extra={"minimum": 9, "maximum": NEWEST_OPSET},
+    )
+    to: Annotated[str | int, OneOf("onnx: Cast", _TARGETS, _REJECTED_TARGETS)] = Field(
+        description="The target type: a name in TensorProto.DataType, or its number."
+    )
+    saturate: Literal[0, 1] = Field(
+        default=1,
+        description="Whether a number beyond the range of a float of 8 bits becomes the largest "
+        "one; 1 by default. It has no effect on other targets, and needs opset 19.",
+    )
+    round_mode: OnnxRoundMode = Field(
+        default="up",
+        description="The rounding to FLOAT8E8M0: up, the default, down or nearest. It has no "
+        "effect on other targets, and needs opset 24.",
+    )
+    input: OnnxCastTensor
+
+    def resolve(self) -> Call:
+        """The call of this descriptor; raises :class:`InvalidDescriptor`."""
+        target, opset = str(self.to), self.opset_version
+        faults = [
+            *_type_faults("Cast", opset, self.input.elem_type, "input", "elem_type"),
+            *_type_faults("Cast", opset, target, "to"),
+            *(
+                Fault((name,), f"onnx: {name} needs opset {since} or newer")
+                for name, since in _SINCE.items()
+                if name in self.model_fields_set and opset < since
+            ),
+        ]
+        if faults:
+            raise InvalidDescriptor.of(faults)
+        rounding = _ROUND_MODES[self.round_mode] if target == "FLOAT8E8M0" else None
+        saturates = self.saturate == 1 and target.startswith("FLOAT8")
+        source = Layout.of(BY_NAME[DTYPES[self.input.elem_type]], self.input.shape, loc=("input",))
+        return Call.converting(source, DTYPES[target], rounding, saturates=saturates)
 
 
 @dataclass(frozen=True, slots=True)
-class OnnxRound(RoundOperator):
-    """ONNX Round: ties to even, on the opset's floats; ``domain`` is the default domain."""
-
+class _Unary(RoundOperator):
+    _op_type: ClassVar[str]
     _paths: ClassVar[Mapping[str, str]] = {"opset_version": "opset_version", "domain": "domain"}
 
-    opset_version: OnnxOpset = 22
+    opset_version: int
     domain: str = field(default="", compare=False, repr=False, kw_only=True)
 
     def descriptor(
         self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
     ) -> OnnxDescriptor:
-        """The ``onnx`` descriptor for a tensor, of a type that the opset's Round accepts."""
-        descriptor = OnnxDescriptor.read(
-            {
-                "op_type": "Round",
-                **({"domain": self.domain} if self.domain else {}),
-                "opset_version": self.opset_version,
-                "input": {
-                    "elem_type": name_in(DTYPES, canonical_name(dtype)),
-                    "shape": sizes_of(shape),
-                },
-            }
-        )
+        """The ``onnx`` descriptor for a tensor, of a type that the opset's operator accepts."""
+        descriptor = OnnxDescriptor.read(_document(self._op_type, self, dtype, shape))
         descriptor.resolve()
         return descriptor
 
 
+def _document(
+    op_type: str,
+    operator: _Unary | OnnxCast,
+    dtype: AnyDType | None,
+    shape: Sequence[int] | None,
+    attributes: Mapping[str, Any] = {},
+) -> dict[str, Any]:
+    return {
+        "op_type": op_type,
+        **({"domain": operator.domain} if operator.domain else {}),
+        "opset_version": operator.opset_version,
+        **attributes,
+        "input": {"elem_type": name_in(DTYPES, canonical_name(dtype)), "shape": sizes_of(shape)},
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxRound(_Unary):
+    """ONNX Round: ties to even, on the opset's floats; ``domain`` is the default domain."""
+
+    _op_type: ClassVar[str] = "Round"
+
+    opset_version: OnnxOpset = 22
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxFloor(_Unary):
+    """ONNX Floor, on the opset's floats; ``domain`` is the default domain."""
+
+    _op_type: ClassVar[str] = "Floor"
+
+    opset_version: OnnxFloorOpset = 22
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxCeil(_Unary):
+    """ONNX Ceil, on the opset's floats; ``domain`` is the default domain."""
+
+    _op_type: ClassVar[str] = "Ceil"
+
+    opset_version: OnnxFloorOpset = 22
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxCast(CastOperator):
+    """ONNX Cast to the type ``to``, by the rules and with the types of an opset.
+
+    ``saturate`` is for floats of 8 bits, ``round_mode`` (``up``, ``down``, ``nearest``) for
+    ``float8_e8m0fnu``; None leaves them out. ``domain`` is the default domain.
+    """
+
+    _paths: ClassVar[Mapping[str, str]] = {"opset_version": "opset_version", "domain": "domain"}
+    _optional: ClassVar[tuple[str, ...]] = ("saturate", "round_mode")
+
+    to: AnyDType
+    opset_version: OnnxCastOpset = 25
+    saturate: bool | None = None
+    round_mode: OnnxRoundMode | None = None
+    domain: str = field(default="", compare=False, repr=False, kw_only=True)
+
+    def descriptor(
+        self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
+    ) -> OnnxCastDescriptor:
+        """The ``onnx`` descriptor for a tensor, of a type that the opset's operator accepts."""
+        attributes = {
+            "to": name_in(DTYPES, canonical_name(self.to)),
+            **({} if self.saturate is None else {"saturate": int(self.saturate)}),
+            **({} if self.round_mode is None else {"round_mode": self.round_mode}),
+        }
+        descriptor = OnnxCastDescriptor.read(_document("Cast", self, dtype, shape, attributes))
+        descriptor.resolve()
+        return descriptor
+
+
+def _operator(name: str, made: type[RoundOperator], rounding: Rounding) -> Operator:
+    first = name == "Round"
+    versions = VERSIONS[name]
+    oldest = versions[0].selected_by[0]
+    choices = f"{oldest} to {NEWEST_OPSET}"
+    return Operator(
+        name=name,
+        descriptor=OnnxDescriptor,
+        object=made,
+        model=ModelNames(f"onnx_{name.lower()}"),
+        words=Words("" if first else name, ("OPSET",), choices, are_integers=True),
+        selected_by=(name,),
+        version_field="opset_version",
+        versions=versions,
+        dtypes={name: DTYPES[name] for name in versions[-1].dtypes},
+        default_rounding=rounding,
+    )
+
+
 DIALECT = Dialect(
     title="ONNX",
-    operator="Round",
-    descriptor=OnnxDescriptor,
-    object=OnnxRound,
-    model=ModelNames("onnx_round"),
-    words=Words(("OPSET",), f"{OLDEST_OPSET} to {NEWEST_OPSET}", are_integers=True),
-    version_field="opset_version",
-    versions=VERSIONS,
-    dtypes={name: DTYPES[name] for name in _TYPES},
+    operator_field="op_type",
+    spellings={name: name for name in VERSIONS},
+    operators=(
+        _operator("Round", OnnxRound, Rounding.TIES_TO_EVEN),
+        _operator("Floor", OnnxFloor, Rounding.TOWARD_NEGATIVE),
+        _operator("Ceil", OnnxCeil, Rounding.TOWARD_POSITIVE),
+        Operator(
+            name="Cast",
+            descriptor=OnnxCastDescriptor,
+            object=OnnxCast,
+            model=ModelNames("onnx_cast", "input", "output"),
+            words=Words("Cast", ("OPSET",), f"9 to {NEWEST_OPSET}", are_integers=True),
+            selected_by=("Cast",),
+            version_field="opset_version",
+            versions=VERSIONS["Cast"],
+            dtypes={name: DTYPES[name] for name in _CAST_TYPES},
+            target_field="to",
+            unspecified={
+                **FLOAT_TO_INTEGER,
+                "float to integer": "toward_zero",
+                "negative number to FLOAT8E8M0": "NaN",
+            },
+        ),
+    ),
 )

@@ -1,4 +1,4 @@
-"""The ``openvino`` dialect: ``Round-5`` of OpenVINO's operation set 5.
+"""The ``openvino`` dialect: ``Round-5``, ``Floor-1``, ``Ceiling-1`` and ``Convert-1`` of OpenVINO.
 
 Its fields are the attributes of the layer in OpenVINO's intermediate representation,
 ``<layer type="Round" version="opset5"><data mode="half_to_even"/></layer>``. Names
@@ -14,13 +14,26 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from ...call import Call
-from ...dtypes import AnyDType, DTypeName
+from ...dtypes import BY_NAME, AnyDType, DTypeName
+from ...layout import Layout
 from ...rounding import Rounding
-from ..dialect import Dialect, ModelNames, Version, Words
+from ..dialect import FLOAT_TO_INTEGER, Dialect, ModelNames, Operator, Version, Words
 from ..model import RANK_LIMIT, OneOf, OperatorDescriptor, Sizes, Strict
-from ..operator import RoundOperator, canonical_name, name_in, sizes_of
+from ..operator import CastOperator, RoundOperator, canonical_name, name_in, sizes_of
 
-__all__ = ["OpenVINOData", "OpenVINODescriptor", "OpenVINORound", "OpenVINOTensor"]
+__all__ = [
+    "OpenVINOCeiling",
+    "OpenVINOConvert",
+    "OpenVINOConvertData",
+    "OpenVINOConvertDescriptor",
+    "OpenVINOConvertTensor",
+    "OpenVINOData",
+    "OpenVINODescriptor",
+    "OpenVINOFloor",
+    "OpenVINOFloorDescriptor",
+    "OpenVINORound",
+    "OpenVINOTensor",
+]
 
 OpenVINOMode = Literal["half_to_even", "half_away_from_zero"]
 MODES = {
@@ -34,7 +47,17 @@ DTYPES = {
     **{"i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64"},
     **{"u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64"},
 }
+#: Types that Convert takes, and no rounding: they are not closed under it.
+CAST_DTYPES = {
+    name: dtype
+    for name, dtype in {**DTYPES, "f8e8m0": "float8_e8m0fnu"}.items()
+    if dtype in BY_NAME
+}
 VERSION = Version("Round-5", "openvino Round-5", ("opset5",), tuple(DTYPES), 0, RANK_LIMIT, "5")
+CONVERT_VERSION = Version(
+    "Convert-1", "openvino Convert-1", ("opset1",), tuple(CAST_DTYPES), 0, RANK_LIMIT
+)
+_ROUNDINGS = {"Floor": Rounding.TOWARD_NEGATIVE, "Ceiling": Rounding.TOWARD_POSITIVE}
 DEFAULT_MODE = "half_to_even"
 
 
@@ -69,6 +92,29 @@ class OpenVINOTensor(Strict):
     shape: Sizes = Field(description="Elements along each dimension; 0 makes an empty tensor.")
 
 
+#: Types of Convert that are not served, with the reason.
+_CONVERT_REJECTED: dict[str | int, str] = {
+    "boolean": "got boolean: a conversion of boolean rounds nothing; compare with 0, or select "
+    f"0 and 1. {CONVERT_VERSION.takes}",
+}
+_CONVERT_TYPE = OneOf(
+    CONVERT_VERSION.title, {name: name for name in CAST_DTYPES}, _CONVERT_REJECTED
+)
+
+
+class OpenVINOConvertTensor(Strict):
+    """The operand of a Convert, packed in C order."""
+
+    element_type: Annotated[str, _CONVERT_TYPE]
+    shape: Sizes = Field(description="Elements along each dimension; 0 makes an empty tensor.")
+
+
+class OpenVINOConvertData(Strict):
+    """The attributes of a Convert."""
+
+    destination_type: Annotated[str, _CONVERT_TYPE] = Field(description="The target type.")
+
+
 class OpenVINODescriptor(OperatorDescriptor):
     """OpenVINO Round-5: to the nearest integer, halves by ``mode``."""
 
@@ -101,6 +147,55 @@ class OpenVINODescriptor(OperatorDescriptor):
         return Call.packed(MODES[self.mode], dtype, shape, ("input",))
 
 
+class OpenVINOFloorDescriptor(OperatorDescriptor):
+    """OpenVINO Floor-1 or Ceiling-1."""
+
+    example: ClassVar[dict[str, Any]] = {
+        "dialect": "openvino",
+        "type": "Floor",
+        "version": "opset1",
+        "input": {"element_type": "f32", "shape": [2, 3]},
+    }
+
+    dialect: Literal["openvino"] = "openvino"
+    type: Literal["Floor", "Ceiling"]
+    version: Literal["opset1"] = Field(
+        default="opset1", description="The operation set; opset1 by default."
+    )
+    input: OpenVINOTensor
+
+    def resolve(self) -> Call:
+        """The call of this descriptor; raises :class:`InvalidDescriptor`."""
+        dtype, shape = DTYPES[self.input.element_type], self.input.shape
+        return Call.packed(_ROUNDINGS[self.type], dtype, shape, ("input",))
+
+
+class OpenVINOConvertDescriptor(OperatorDescriptor):
+    """OpenVINO Convert-1: to another type."""
+
+    example: ClassVar[dict[str, Any]] = {
+        "dialect": "openvino",
+        "type": "Convert",
+        "version": "opset1",
+        "data": {"destination_type": "f16"},
+        "input": {"element_type": "f32", "shape": [2, 3]},
+    }
+
+    dialect: Literal["openvino"] = "openvino"
+    type: Literal["Convert"]
+    version: Literal["opset1"] = Field(
+        default="opset1", description="The operation set; opset1 by default."
+    )
+    data: OpenVINOConvertData
+    input: OpenVINOConvertTensor
+
+    def resolve(self) -> Call:
+        """The call of this descriptor; raises :class:`InvalidDescriptor`."""
+        dtype = BY_NAME[CAST_DTYPES[self.input.element_type]]
+        source = Layout.of(dtype, self.input.shape, loc=("input",))
+        return Call.converting(source, CAST_DTYPES[self.data.destination_type])
+
+
 @dataclass(frozen=True, slots=True)
 class OpenVINORound(RoundOperator):
     """OpenVINO Round-5; ``mode`` is ``half_to_even`` or ``half_away_from_zero``.
@@ -130,16 +225,114 @@ class OpenVINORound(RoundOperator):
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Unary(RoundOperator):
+    _type: ClassVar[str]
+
+    dtype: DTypeName | None = field(default=None, compare=False, repr=False, kw_only=True)
+    shape: tuple[int, ...] | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+    def descriptor(
+        self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
+    ) -> OpenVINOFloorDescriptor:
+        """The ``openvino`` descriptor for a tensor; arguments default to the layer's tensor."""
+        name = canonical_name(self.dtype if dtype is None else dtype)
+        sizes = sizes_of(self.shape if shape is None else shape)
+        tensor = {"element_type": name_in(DTYPES, name), "shape": sizes}
+        document = {"type": self._type, "version": "opset1", "input": tensor}
+        return OpenVINOFloorDescriptor.read(document)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenVINOFloor(_Unary):
+    """OpenVINO Floor-1; ``dtype`` and ``shape`` are the tensor of a layer in an IR."""
+
+    _type: ClassVar[str] = "Floor"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenVINOCeiling(_Unary):
+    """OpenVINO Ceiling-1; ``dtype`` and ``shape`` are the tensor of a layer in an IR."""
+
+    _type: ClassVar[str] = "Ceiling"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenVINOConvert(CastOperator):
+    """OpenVINO Convert-1 to the type ``to``.
+
+    ``dtype`` and ``shape`` are the operand of a layer in an IR.
+    """
+
+    to: AnyDType
+    dtype: DTypeName | None = field(default=None, compare=False, repr=False, kw_only=True)
+    shape: tuple[int, ...] | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+    def descriptor(
+        self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
+    ) -> OpenVINOConvertDescriptor:
+        """The ``openvino`` descriptor for a tensor; arguments default to the layer's tensor."""
+        name = canonical_name(self.dtype if dtype is None else dtype)
+        sizes = sizes_of(self.shape if shape is None else shape)
+        target = name_in(CAST_DTYPES, canonical_name(self.to))
+        document = {
+            "type": "Convert",
+            "version": "opset1",
+            "data": {"destination_type": target},
+            "input": {"element_type": name_in(CAST_DTYPES, name), "shape": sizes},
+        }
+        return OpenVINOConvertDescriptor.read(document)
+
+
+def _operator(name: str, made: type[RoundOperator]) -> Operator:
+    title = f"openvino {name}-1"
+    version = Version(f"{name}-1", title, ("opset1",), tuple(DTYPES), 0, RANK_LIMIT)
+    return Operator(
+        name=name,
+        descriptor=OpenVINOFloorDescriptor,
+        object=made,
+        model=ModelNames(f"openvino_{name.lower()}"),
+        words=Words(name),
+        selected_by=(name,),
+        version_field="version",
+        versions=(version,),
+        dtypes=DTYPES,
+        default_rounding=_ROUNDINGS[name],
+    )
+
+
 DIALECT = Dialect(
     title="OpenVINO",
-    operator="Round",
-    descriptor=OpenVINODescriptor,
-    object=OpenVINORound,
-    model=ModelNames("openvino_round", mode_parameter="mode"),
-    words=Words(("MODE",), ", ".join(MODES)),
-    version_field="version",
-    versions=(VERSION,),
-    dtypes=DTYPES,
-    mode_field="data.mode",
-    modes=MODES,
+    operator_field="type",
+    spellings={name: name for name in ("Round", *_ROUNDINGS, "Convert")},
+    operators=(
+        Operator(
+            name="Round",
+            descriptor=OpenVINODescriptor,
+            object=OpenVINORound,
+            model=ModelNames("openvino_round", mode_parameter="mode"),
+            words=Words("", ("MODE",), ", ".join(MODES)),
+            selected_by=("Round",),
+            version_field="version",
+            versions=(VERSION,),
+            dtypes=DTYPES,
+            mode_field="data.mode",
+            modes=MODES,
+        ),
+        _operator("Floor", OpenVINOFloor),
+        _operator("Ceiling", OpenVINOCeiling),
+        Operator(
+            name="Convert",
+            descriptor=OpenVINOConvertDescriptor,
+            object=OpenVINOConvert,
+            model=ModelNames("openvino_convert"),
+            words=Words("Convert"),
+            selected_by=("Convert",),
+            version_field="version",
+            versions=(CONVERT_VERSION,),
+            dtypes=CAST_DTYPES,
+            target_field="data.destination_type",
+            unspecified=FLOAT_TO_INTEGER,
+        ),
+    ),
 )

@@ -1,7 +1,7 @@
-"""The ``webnn`` dialect: ``roundEven`` of the Web Neural Network API.
+"""The ``webnn`` dialect: ``roundEven``, ``floor``, ``ceil`` and ``cast`` of WebNN.
 
 Its fields are the method's name and the MLOperandDescriptor of its input. The specification
-allows any rank and two data types; dimensions are at least 1.
+allows any rank and, but for ``cast``, two data types; dimensions are at least 1.
 """
 
 from __future__ import annotations
@@ -13,31 +13,60 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from ...call import Call
-from ...dtypes import AnyDType
+from ...dtypes import BY_NAME, AnyDType
+from ...layout import Layout
 from ...rounding import Rounding
-from ..dialect import Dialect, ModelNames, Version, Words
+from ..dialect import FLOAT_TO_INTEGER, Dialect, ModelNames, Operator, Version, Words
 from ..model import RANK_LIMIT, OneOf, OperatorDescriptor, PerDimension, Strict
-from ..operator import RoundOperator, canonical_name, sizes_of
+from ..operator import CastOperator, RoundOperator, canonical_name, sizes_of
 
-__all__ = ["WebNNDescriptor", "WebNNRoundEven", "WebNNTensor"]
+__all__ = [
+    "WebNNCast",
+    "WebNNCastDescriptor",
+    "WebNNCastTensor",
+    "WebNNCeil",
+    "WebNNDescriptor",
+    "WebNNFloor",
+    "WebNNRoundEven",
+    "WebNNTensor",
+]
 
 #: MLOperandDataType's names, which are also the canonical ones.
-VERSION = Version("1", "webnn: roundEven", (), ("float32", "float16"), 0, RANK_LIMIT)
+_DATA_TYPES = (
+    "float32", "float16", "int32", "uint32", "int64", "uint64", "int8", "uint8", "int4", "uint4",
+)  # fmt: skip
+_ROUNDINGS = {
+    "roundEven": Rounding.TIES_TO_EVEN,
+    "floor": Rounding.TOWARD_NEGATIVE,
+    "ceil": Rounding.TOWARD_POSITIVE,
+}
+VERSION = Version("1", "webnn: rounding", (), ("float32", "float16"), 0, RANK_LIMIT)
+CAST_VERSION = Version(
+    "1", "webnn: cast", (), tuple(name for name in _DATA_TYPES if name in BY_NAME), 0, RANK_LIMIT
+)
 #: A "valid dimension": greater than zero, and in the range of WebIDL's ``long``.
 _Dimension = Annotated[int, Field(ge=1, le=2**31 - 1)]
+_Shape = Annotated[Sequence[int], PerDimension(_Dimension)]
+_SIZES = "Elements along each dimension, at least 1; an empty list is a scalar."
+_CAST_TYPE = OneOf(CAST_VERSION.title, {name: name for name in CAST_VERSION.dtypes})
 
 
 class WebNNTensor(Strict):
     """An MLOperandDescriptor: a tensor packed in C order."""
 
     dataType: Annotated[str, OneOf(VERSION.title, {name: name for name in VERSION.dtypes})]
-    shape: Annotated[Sequence[int], PerDimension(_Dimension)] = Field(
-        description="Elements along each dimension, at least 1; an empty list is a scalar."
-    )
+    shape: _Shape = Field(description=_SIZES)
+
+
+class WebNNCastTensor(Strict):
+    """The MLOperandDescriptor of cast's input."""
+
+    dataType: Annotated[str, _CAST_TYPE]
+    shape: _Shape = Field(description=_SIZES)
 
 
 class WebNNDescriptor(OperatorDescriptor):
-    """WebNN roundEven: to the nearest integer, ties to even."""
+    """WebNN roundEven (to the nearest integer, ties to even), floor or ceil."""
 
     example: ClassVar[dict[str, Any]] = {
         "dialect": "webnn",
@@ -46,34 +75,123 @@ class WebNNDescriptor(OperatorDescriptor):
     }
 
     dialect: Literal["webnn"] = "webnn"
-    op: Literal["roundEven"]
+    op: Literal["roundEven", "floor", "ceil"]
     input: WebNNTensor
 
     def resolve(self) -> Call:
         """The call of this descriptor; raises :class:`InvalidDescriptor`."""
         dtype, shape = self.input.dataType, self.input.shape
-        return Call.packed(Rounding.TIES_TO_EVEN, dtype, shape, ("input",))
+        return Call.packed(_ROUNDINGS[self.op], dtype, shape, ("input",))
+
+
+class WebNNCastDescriptor(OperatorDescriptor):
+    """WebNN cast: to another data type."""
+
+    example: ClassVar[dict[str, Any]] = {
+        "dialect": "webnn",
+        "op": "cast",
+        "type": "float16",
+        "input": {"dataType": "float32", "shape": [2, 3]},
+    }
+
+    dialect: Literal["webnn"] = "webnn"
+    op: Literal["cast"]
+    type: Annotated[str, _CAST_TYPE] = Field(description="The target type.")
+    input: WebNNCastTensor
+
+    def resolve(self) -> Call:
+        """The call of this descriptor; raises :class:`InvalidDescriptor`."""
+        source = Layout.of(BY_NAME[self.input.dataType], self.input.shape, loc=("input",))
+        return Call.converting(source, self.type)
+
+
+def _tensor(dtype: AnyDType | None, shape: Sequence[int] | None) -> dict[str, Any]:
+    return {"dataType": canonical_name(dtype), "shape": sizes_of(shape)}
 
 
 @dataclass(frozen=True, slots=True)
-class WebNNRoundEven(RoundOperator):
-    """WebNN roundEven: ties to even, on float32 and float16."""
+class _Unary(RoundOperator):
+    _op: ClassVar[str]
 
     def descriptor(
         self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
     ) -> WebNNDescriptor:
         """The ``webnn`` descriptor for a tensor."""
-        tensor = {"dataType": canonical_name(dtype), "shape": sizes_of(shape)}
-        return WebNNDescriptor.read({"op": "roundEven", "input": tensor})
+        return WebNNDescriptor.read({"op": self._op, "input": _tensor(dtype, shape)})
+
+
+@dataclass(frozen=True, slots=True)
+class WebNNRoundEven(_Unary):
+    """WebNN roundEven: ties to even, on float32 and float16."""
+
+    _op: ClassVar[str] = "roundEven"
+
+
+@dataclass(frozen=True, slots=True)
+class WebNNFloor(_Unary):
+    """WebNN floor, on float32 and float16."""
+
+    _op: ClassVar[str] = "floor"
+
+
+@dataclass(frozen=True, slots=True)
+class WebNNCeil(_Unary):
+    """WebNN ceil, on float32 and float16."""
+
+    _op: ClassVar[str] = "ceil"
+
+
+@dataclass(frozen=True, slots=True)
+class WebNNCast(CastOperator):
+    """WebNN cast to the data type ``to``."""
+
+    to: AnyDType
+
+    def descriptor(
+        self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
+    ) -> WebNNCastDescriptor:
+        """The ``webnn`` descriptor for a tensor."""
+        document = {
+            "op": "cast",
+            "type": canonical_name(self.to),
+            "input": _tensor(dtype, shape),
+        }
+        return WebNNCastDescriptor.read(document)
+
+
+def _operator(name: str, made: type[RoundOperator], model: str, word: str) -> Operator:
+    return Operator(
+        name=name,
+        descriptor=WebNNDescriptor,
+        object=made,
+        model=ModelNames(model, "input", "output"),
+        words=Words(word),
+        selected_by=(name,),
+        versions=(VERSION,),
+        dtypes={name: name for name in VERSION.dtypes},
+        default_rounding=_ROUNDINGS[name],
+    )
 
 
 DIALECT = Dialect(
     title="WebNN",
-    operator="roundEven",
-    descriptor=WebNNDescriptor,
-    object=WebNNRoundEven,
-    model=ModelNames("webnn_round_even", "input", "output"),
-    words=Words(),
-    versions=(VERSION,),
-    dtypes={name: name for name in VERSION.dtypes},
+    operator_field="op",
+    spellings={name: name for name in (*_ROUNDINGS, "cast")},
+    operators=(
+        _operator("roundEven", WebNNRoundEven, "webnn_round_even", ""),
+        _operator("floor", WebNNFloor, "webnn_floor", "floor"),
+        _operator("ceil", WebNNCeil, "webnn_ceil", "ceil"),
+        Operator(
+            name="cast",
+            descriptor=WebNNCastDescriptor,
+            object=WebNNCast,
+            model=ModelNames("webnn_cast", "input", "output"),
+            words=Words("cast"),
+            selected_by=("cast",),
+            versions=(CAST_VERSION,),
+            dtypes={name: name for name in CAST_VERSION.dtypes},
+            target_field="type",
+            unspecified=FLOAT_TO_INTEGER,
+        ),
+    ),
 )
