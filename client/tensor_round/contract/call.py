@@ -77,6 +77,15 @@ class Call:
         function = Convert.between(input.dtype, target, rounding, saturates)
         return cls.packed_output(function, input, target)
 
+    def result_bytes(self, nbytes: int) -> int:
+        """Bytes of the packed results of so many contiguous bytes of whole elements."""
+        return self.output.dtype.nbytes(nbytes * 8 // self.input.dtype.width)
+
+    @property
+    def keeps_width(self) -> bool:
+        """Whether a result has as many bits as its operand."""
+        return self.input.dtype.width == self.output.dtype.width
+
     def flat(self, nbytes: int) -> Call:
         """The call on ``nbytes`` contiguous bytes of whole elements of a larger tensor."""
         return _flat(self.function, self.input.dtype, self.output.dtype, nbytes)
@@ -94,14 +103,13 @@ class Call:
         input is left in the output but trailing padding, which is zeroed. Narrower results lie at
         the beginning of the input's memory, each before the next operand.
         """
-        same_width = self.input.dtype.width == self.output.dtype.width
         fits = self.output.byte_length <= self.input.byte_length
         return (
             self.input.is_dense
             and self.input.lies_like(self.output.strides)
             and (
                 self.input.byte_length == self.output.byte_length
-                if same_width
+                if self.keeps_width
                 else self.output.dtype.width < self.input.dtype.width and fits
             )
         )

@@ -70,7 +70,7 @@ class Overlap:
         call = self.call.flat(piece.size)
         result = in_place(call, piece)
         executed_by = self.backend.round(call, piece, result)
-        to = start * self.call.output.dtype.width // self.call.input.dtype.width
+        to = self.call.result_bytes(start)
         if to < start:
             # An assignment between memoryviews that overlap moves, without a copy.
             self.source.data[to : to + result.size] = result.data

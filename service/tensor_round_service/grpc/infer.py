@@ -71,7 +71,9 @@ class _Planned:
     def has_varints(self) -> bool:
         """Whether the numbers of the tensor are yet to be written."""
         plan = self.plan
-        return self.is_typed and not plan.output.region and has_varints(str(plan.carrier.oip))
+        return (
+            self.is_typed and not plan.output.region and has_varints(str(plan.output_carrier.oip))
+        )
 
     @cached_property
     def single(self) -> bytes:
@@ -167,7 +169,7 @@ class InferMethods:
         try:
             output = await inference.infer(planned.plan, tensor, job, stated)
             if planned.has_varints:
-                datatype = str(planned.plan.carrier.oip)
+                datatype = str(planned.plan.output_carrier.oip)
                 write = partial(packed_varints, output, datatype)
                 output = await inference.engine.run_slowly(write, planned.nbytes * JSON_COST, job)
                 planned = _Planned.of(planned.plan, sum(map(len, output)), is_typed=True)

@@ -13,7 +13,7 @@ from tensor_round.contract.errors import InvalidDescriptor, NotOffered
 from tensor_round.contract.progress import Pause, no_pause
 from tensor_round.contract.quoting import shown
 
-from ..backends import Bytes
+from ..backends import Bytes, in_place
 from ..codec import jsontensor, nesting
 from ..engine.engine import INLINE_BYTES, JSON_COST, Engine
 from ..engine.job import Job
@@ -57,17 +57,18 @@ class InferenceExecutor:
 
     def buffer_bytes(self, plan: InferencePlan) -> int:
         """Host memory that :meth:`run` needs for buffers, without that for JSON, in bytes."""
-        nbytes, target = plan.call.input.byte_length, plan.output.region
+        call, target = plan.call, plan.output.region
+        result_bytes = 0 if call.is_in_place else call.output.byte_length
         match plan.source:
             case infer_json.Inline():
-                return 0
+                return result_bytes
             case infer_json.Region() if self._is_on_device(plan.source) and self._is_on_device(
                 target
             ):
                 return 0
             case infer_json.Region() if target is not None and self._is_by_pieces(plan):
-                return sum(buffers_for(nbytes))
-        return nbytes
+                return sum(map(sum, _buffers(call)))
+        return call.nbytes
 
     def payload_bytes(self, plan: InferencePlan) -> int:
         """The number of payload bytes whose processing takes as long as :meth:`run`."""
@@ -94,12 +95,12 @@ class InferenceExecutor:
             flat = (plan.call.output.element_count,)
             tokens = not plan.strict_json
             return jsontensor.write(
-                rounded.data, plan.carrier, flat, nan_tokens=tokens, pause=pause
+                rounded.data, plan.output_carrier, flat, nan_tokens=tokens, pause=pause
             )
         if self._is_on_device(plan.output.region):
             self._round_on_device(plan, received, job, pause)
         else:
-            with self._posix_part(plan.output.region, plan) as target:
+            with self._posix_part(plan.output.region, plan.call.output) as target:
                 self._round_into(target, plan, received, job, pause)
         return []
 
@@ -115,7 +116,7 @@ class InferenceExecutor:
         if not self._is_posix(plan.source):
             self._write(target, self._rounded(plan, received, job, pause))
             return
-        with self._posix_part(plan.source, plan) as source:
+        with self._posix_part(plan.source, plan.call.input) as source:
             check_aliasing(source.range, target.range)
             if self._is_by_pieces(plan):
                 self._round_by_pieces(plan.call, source, target, job)
@@ -125,34 +126,36 @@ class InferenceExecutor:
 
     def _round_by_pieces(self, call: Call, source: PosixPart, target: PosixPart, job: Job) -> None:
         """Round from shared memory to shared memory, through one small buffer a thread."""
-        buffers = [job.allocate(nbytes) for nbytes in buffers_for(source.nbytes)]
+        operands, results = ([*map(job.allocate, sizes)] for sizes in _buffers(call))
 
         def work(start: int, end: int, thread: int) -> None:
-            piece = buffers[thread][: end - start]
+            piece = operands[thread][: end - start]
             source.read(start, piece)
-            self._round_piece(call, piece, job)
-            target.write(start, piece)
+            part = call.flat(piece.size)
+            if part.is_in_place:
+                result = in_place(part, piece)
+            else:
+                result = results[thread][: part.output.byte_length]
+            target.write(call.result_bytes(start), self._engine.round(part, piece, job, result))
 
         self._for_each_piece(source.nbytes, work)
-
-    def _round_piece(self, call: Call, piece: Bytes, job: Job) -> None:
-        self._engine.round(call.flat(piece.size), piece, job, piece)
 
     def _rounded(
         self, plan: InferencePlan, received: Bytes | None, job: Job, pause: Pause
     ) -> Bytes:
         """The output in a buffer of the job."""
+        call = plan.call
         if received is not None:
-            return self._engine.round(plan.call, received, job)
-        if not (self._is_posix(plan.source) and self._is_by_pieces(plan)):
-            return self._engine.round(plan.call, self._input(plan, job, pause), job)
-        call, memory = plan.call, job.allocate(plan.call.input.byte_length)
-        with self._posix_part(plan.source, plan) as source:
+            return self._engine.round(call, received, job)
+        if not (self._is_posix(plan.source) and self._is_by_pieces(plan) and call.keeps_width):
+            return self._engine.round(call, self._input(plan, job, pause), job)
+        memory = job.allocate(call.input.byte_length)
+        with self._posix_part(plan.source, plan.call.input) as source:
 
             def work(start: int, end: int, _thread: int) -> None:
                 piece = memory[start:end]
                 source.read(start, piece)
-                self._round_piece(call, piece, job)
+                self._engine.round(call.flat(piece.size), piece, job, piece)
 
             self._for_each_piece(source.nbytes, work)
         return memory
@@ -175,7 +178,7 @@ class InferenceExecutor:
             part = self._cuda_memory.part(plan.source, memory.size)
             self._engine.device_memory.download(part.device, part.buffer, memory)
             return memory
-        with self._posix_part(plan.source, plan) as source:
+        with self._posix_part(plan.source, plan.call.input) as source:
             return self._read(source, job)
 
     def _read(self, source: PosixPart, job: Job) -> Bytes:
@@ -209,12 +212,16 @@ class InferenceExecutor:
         """Round into CUDA shared memory; an input in host memory is uploaded into it first."""
         assert self._cuda_memory is not None
         assert plan.output.region is not None
-        nbytes = plan.call.input.byte_length
-        target = self._cuda_memory.part(plan.output.region, nbytes)
+        call = plan.call
+        target = self._cuda_memory.part(plan.output.region, call.output.byte_length)
         if isinstance(plan.source, infer_json.Region) and self._is_on_device(plan.source):
-            source = self._cuda_memory.part(plan.source, nbytes)
+            source = self._cuda_memory.part(plan.source, call.input.byte_length)
         else:
             memory = self._input(plan, job, pause) if received is None else received
+            if not call.keeps_width:
+                result = self._engine.round(call, memory, job)
+                self._engine.device_memory.upload(target.device, result, target.buffer)
+                return
             self._engine.device_memory.upload(target.device, memory, target.buffer)
             source = target
         if source.device != target.device:
@@ -222,18 +229,24 @@ class InferenceExecutor:
         check_aliasing(source.range, target.range)
         self._engine.round_resident(target.device, plan.call, source.buffer, target.buffer, job)
 
-    def _posix_part(self, region: infer_json.Region, plan: InferencePlan) -> PosixPart:
+    def _posix_part(self, region: infer_json.Region, layout: Layout) -> PosixPart:
         if self._shared_memory is None:
             name = shown(region.name)
             raise NotOffered(
                 f"there is no CUDA shared memory region {name}, and {SYSTEM_MEMORY_OFF}"
             )
-        return self._shared_memory.part(region, plan.call.input.byte_length)
+        return self._shared_memory.part(region, layout.byte_length)
 
 
 def threads_for(nbytes: int) -> int:
     """The number of threads for a run of ``nbytes`` bytes."""
     return THREADS if nbytes >= SHARED_BYTES else 1
+
+
+def _buffers(call: Call) -> tuple[list[int], list[int]]:
+    """The sizes of the buffers for a piece's operands, and for its results if they need others."""
+    operands = buffers_for(call.input.byte_length)
+    return operands, [] if call.is_in_place else [*map(call.result_bytes, operands)]
 
 
 def buffers_for(nbytes: int) -> list[int]:

@@ -6,7 +6,9 @@ model, and a new version of it a new version of the model, without further code.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property, lru_cache
+from typing import Any
 
 from tensor_round.contract.dtypes import BY_NAME, BY_OIP, DTYPES, DType
 from tensor_round.contract.errors import InvalidDescriptor, NotFound
@@ -32,7 +34,8 @@ class Model:
     """One version of one model.
 
     ``mode_parameter`` is the request parameter that selects the mode, None if the operator has
-    no modes.
+    no modes. ``parameters`` are all that a request may have: the operator's attributes but for
+    those that the model's version tells.
     """
 
     def __init__(self, operator: Operator, rules: Version) -> None:
@@ -41,6 +44,9 @@ class Model:
         self.name, self.version = names.name, rules.model_version
         self.input, self.output = names.input, names.output
         self.mode_parameter = names.mode_parameter
+        told = {*rules.attributes, "domain"}
+        attributes = operator.object.attributes()
+        self.parameters = tuple(name for name in attributes if name not in told)
 
     @cached_property
     def dtypes(self) -> tuple[DType, ...]:
@@ -57,9 +63,8 @@ class Model:
 MODELS: tuple[Model, ...] = tuple(
     Model(operator, rules) for operator in OPERATORS.values() for rules in operator.versions
 )
-MODE_PARAMETERS = frozenset(
-    model.mode_parameter for model in MODELS if model.mode_parameter is not None
-)
+#: The parameters of all models.
+PARAMETERS = frozenset(name for model in MODELS for name in model.parameters)
 
 
 def versions_of(name: str) -> list[Model]:
@@ -80,12 +85,23 @@ def find(name: str, version: str | None = None) -> Model:
     return found[-1]
 
 
-# Typed, because 1, 1.0 and true are equal, but only 1 can be a mode.
-@lru_cache(maxsize=256, typed=True)
-def operator_for(model: Model, mode: str | float | None) -> RoundOperator:
-    """The operator of a model in a mode; raises :class:`InvalidDescriptor`."""
-    modes = () if mode is None else (mode,)
-    return model.operator.object(*modes, **model.rules.attributes)
+def operator_for(model: Model, given: Mapping[str, Any]) -> RoundOperator:
+    """The operator of a model with these parameters; raises :class:`InvalidDescriptor`."""
+    attributes = {name: given[name] for name in model.parameters if name in given}
+    for name in model.operator.object.required():
+        if name not in attributes:
+            raise InvalidDescriptor.at(("parameters", name), "is required")
+    # Typed, because 1, 1.0 and true are equal, but only 1 can be a mode.
+    return _operator_for(model, tuple((n, v, type(v)) for n, v in attributes.items()))
+
+
+@lru_cache(maxsize=256)
+def _operator_for(model: Model, given: tuple[tuple[str, Any, type], ...]) -> RoundOperator:
+    attributes = {name: value for name, value, _ in given}
+    if "to" in attributes:
+        # The dialect's name of the type, or the canonical one.
+        attributes["to"] = model.operator.dtypes.get(attributes["to"], attributes["to"])
+    return model.operator.object(**attributes, **model.rules.attributes)
 
 
 def element_type(model: Model, datatype: str, carried: object = None) -> DType:
@@ -162,6 +178,8 @@ def _parameters(model: Model) -> dict[str, str]:
         "datatypes": ",".join(d.oip or f"{CARRIER.oip}:{d.name}" for d in model.dtypes),
         "ranks": f"{rules.min_rank}-{rules.max_rank}",
     }
-    if model.mode_parameter is None:
-        return common
-    return {**common, model.mode_parameter: ",".join(model.operator.modes)}
+    if model.operator.is_cast:
+        common["to"] = ",".join(dtype.name for dtype in model.dtypes)
+    if model.mode_parameter is not None:
+        common[model.mode_parameter] = ",".join(model.operator.modes)
+    return common

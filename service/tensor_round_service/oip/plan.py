@@ -23,7 +23,7 @@ from ..codec import jsontensor
 from ..engine.engine import rounding_cost
 from ..net.bodies import Parts
 from . import infer_json
-from .models import ADVERTISED, CARRIER, MODE_PARAMETERS, Model, element_type, operator_for
+from .models import ADVERTISED, CARRIER, PARAMETERS, Model, element_type, operator_for
 
 NO_SHARED_MEMORY = (
     "shared memory is off: the service was started without --shared-memory-prefix "
@@ -64,9 +64,13 @@ class InferencePlan:
 
     @property
     def carrier(self) -> DType:
-        """The type of the tensor in the messages: its own, or the type that carries its bits."""
-        dtype = self.call.input.dtype
-        return CARRIER if dtype.oip is None else dtype
+        """The type of the input in the messages: its own, or the type that carries its bits."""
+        return _carrier(self.call.input.dtype)
+
+    @property
+    def output_carrier(self) -> DType:
+        """The type of the output in the messages."""
+        return _carrier(self.call.output.dtype)
 
     @cached_property
     def uses_regions(self) -> bool:
@@ -88,17 +92,18 @@ class InferencePlan:
         """Memory for the output's numbers as JSON, with all temporary copies, in bytes."""
         if not self.returns_json_data:
             return 0
-        return jsontensor.text_bytes(self.carrier, (self.call.output.element_count,))
+        return jsontensor.text_bytes(self.output_carrier, (self.call.output.element_count,))
 
     def check_sizes(self, limit_bytes: int) -> None:
         """Raise :class:`TensorTooLarge` for a tensor above the limit, or above that of JSON."""
         check_size(self.call.input, limit_bytes, "input")
+        check_size(self.call.output, limit_bytes, "output")
         count = self.call.output.element_count
         if self.returns_json_data and count > MAX_JSON_NUMBERS:
             raise TensorTooLarge(
                 f"the output has {count} elements, JSON responses have at most "
                 f"{MAX_JSON_NUMBERS}; request binary data",
-                limit_bytes=MAX_JSON_NUMBERS * self.carrier.itemsize,
+                limit_bytes=MAX_JSON_NUMBERS * self.output_carrier.itemsize,
                 got_bytes=self.call.output.byte_length,
             )
 
@@ -113,7 +118,7 @@ class InferencePlan:
         """The output in a response: its parameters are its dtype if carried, its region if any."""
         layout, region = self.call.output, self.output.region
         parameters: dict[str, str | int] = {}
-        if self.carrier is not layout.dtype:
+        if self.output_carrier is not layout.dtype:
             parameters["dtype"] = layout.dtype.name
         if region is not None:
             parameters["shared_memory_region"] = region.name
@@ -122,7 +127,7 @@ class InferencePlan:
                 parameters["shared_memory_offset"] = region.offset
         return {
             "name": self.output.name,
-            "datatype": str(self.carrier.oip),
+            "datatype": str(self.output_carrier.oip),
             "shape": [*layout.shape],
             **({"parameters": parameters} if parameters else {}),
         }
@@ -139,6 +144,10 @@ class InferencePlan:
     def header_with_data(self, data: Parts) -> Parts:
         """The JSON header of a response with the output's numbers, given as JSON, in parts."""
         return infer_json.write_response(self.response_members, self.response_output, data)
+
+
+def _carrier(dtype: DType) -> DType:
+    return CARRIER if dtype.oip is None else dtype
 
 
 def raw_request(model: Model, nbytes: int) -> infer_json.Request:
@@ -161,7 +170,7 @@ def plan(model: Model, request: infer_json.Request) -> InferencePlan:
     Raises :class:`InvalidDescriptor`, and :class:`PayloadSizeMismatch` for a stated size that
     does not match the shape.
     """
-    _refuse_misplaced_modes(model, request)
+    _refuse_misplaced_parameters(model, request)
     # A model has one input, so the input of a request may have any name.
     tensor = _the_only("inputs", request.inputs, model.name, model.input)
     call = _call(model, request, tensor)
@@ -171,7 +180,7 @@ def plan(model: Model, request: infer_json.Request) -> InferencePlan:
             f"input {model.input} has {nbytes} bytes by its shape and datatype, "
             f"the request gives {shown(tensor.source.byte_size)}"
         )
-    output = _output(model, request, nbytes)
+    output = _output(model, request, call.output.byte_length)
     return InferencePlan(
         model,
         request.id,
@@ -184,16 +193,15 @@ def plan(model: Model, request: infer_json.Request) -> InferencePlan:
 
 
 def _call(model: Model, request: infer_json.Request, tensor: infer_json.Input) -> Call:
-    name = model.mode_parameter
-    with _placed("parameters", str(name)):
-        operator = operator_for(model, None if name is None else request.parameters.get(name))
+    with _placed("parameters", model.parameters[0] if model.parameters else "mode"):
+        operator = operator_for(model, request.parameters)
     with _placed("inputs", 0, "datatype"):
         dtype = element_type(model, tensor.datatype, _carried(request, tensor))
     with _placed("inputs", 0):
         resolved = operator.prepare(dtype.name, tensor.shape).call
     # A packed layout: DirectML's own would be padded to a multiple of 4 bytes.
     packed = Layout.of(dtype, resolved.input.shape)
-    return Call(resolved.function, packed, packed, packed.byte_length)
+    return Call.packed_output(resolved.function, packed, resolved.output.dtype)
 
 
 def _carried(request: infer_json.Request, tensor: infer_json.Input) -> object:
@@ -238,14 +246,14 @@ def _the_only(member: str, tensors: Sequence[T], model: str, name: str) -> T:
     return tensors[0]
 
 
-def _refuse_misplaced_modes(model: Model, request: infer_json.Request) -> None:
-    """Refuse a mode of another model, or in the wrong place: if ignored, the result is wrong."""
-    has = f"has {model.mode_parameter}" if model.mode_parameter else "has no modes"
-    for name in sorted(MODE_PARAMETERS & set(request.parameters) - {model.mode_parameter}):
+def _refuse_misplaced_parameters(model: Model, request: infer_json.Request) -> None:
+    """Refuse one of another model, or in the wrong place: if ignored, the result is wrong."""
+    has = f"has {', '.join(model.parameters)}" if model.parameters else "has no modes"
+    for name in sorted(PARAMETERS & set(request.parameters) - {*model.parameters}):
         raise InvalidDescriptor.at(("parameters", name), f"model {model.name} {has}")
     tensors: list[infer_json.Input | infer_json.Output] = [*request.inputs, *request.outputs]
     for tensor in tensors:
-        for name in sorted(MODE_PARAMETERS & set(tensor.parameters)):
+        for name in sorted(PARAMETERS & set(tensor.parameters)):
             rule = f"{name} belongs to the parameters of the request"
             raise InvalidDescriptor.at((shown(tensor.name), "parameters", name), rule)
 

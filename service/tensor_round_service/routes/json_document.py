@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -24,7 +24,7 @@ from ..net.bodies import read_all
 from ..net.request import Request
 from ..net.response import Response
 from .operation import TensorOperation, json_response
-from .query import parameters
+from .query import parameters, saturate_of
 from .tensor_route import content_of
 
 _LIMITS = strictjson.Limits(
@@ -32,7 +32,7 @@ _LIMITS = strictjson.Limits(
 )
 _MEMBERS = ("descriptor", "data")
 #: The members of the short form; the shape may be that of the data.
-_SHORT_MEMBERS = ("operator", "dtype", "shape", "data")
+_SHORT_MEMBERS = ("operator", *registry.SHORT_OF_CASTS, "dtype", "shape", "data")
 #: Fields of all dialects that describe memory layouts, which numbers in JSON do not have.
 _LAYOUT_FIELDS = frozenset({"strides", "byte_length", "Strides", "TotalTensorSizeInBytes"})
 
@@ -51,19 +51,19 @@ class JSONHandler:
         source, length = content_of(request, job, self._engine)
         content = await read_all(source, http_fields.MAX_JSON_LENGTH, job.reserve, length or 0)
         job.receive_seconds = time.perf_counter() - began
-        work = partial(self._work, content, query.get("operator"), job)
+        work = partial(self._work, content, query, job)
         cost = max(len(content) * JSON_COST, self._operation.least_cost)
         parts = await self._engine.run_slowly(work, cost, job, is_timed=True)
         return json_response(parts, job)
 
     def _work(
-        self, content: bytearray, operator: str | None, job: Job, pause: Pause
+        self, content: bytearray, query: Mapping[str, str], job: Job, pause: Pause
     ) -> list[bytes]:
         text = bytes(content)
         content.clear()
         size = measure_json(text, pause)
         job.reserve(size.nbytes)
-        document = TensorDocument.read(text, operator, pause, size)
+        document = TensorDocument.read(text, query, pause, size)
         # The parsed numbers are freed before the response is written: they take more memory.
         with nesting.freed(document.data):
             text_bytes = max(0, self._operation.text_bytes(document) - size.nbytes)
@@ -86,11 +86,11 @@ class TensorDocument:
     def read(
         cls,
         text: bytes,
-        operator: str | None = None,
+        query: Mapping[str, str] = {},
         pause: Pause = no_pause,
         size: JSONSize | None = None,
     ) -> TensorDocument:
-        """Parse and check a request; ``operator`` is the one that its query names, if any.
+        """Parse and check a request; ``query`` may name the operator, and the target of a cast.
 
         A document without ``descriptor`` is in the short form: a descriptor's, and data.
 
@@ -98,18 +98,18 @@ class TensorDocument:
         """
         document = loads_exact(text, _LIMITS, size, pause)
         try:
-            return cls._resolved(document, operator)
+            return cls._resolved(document, query)
         except RequestRefused:
             with nesting.freed(document):
                 raise
 
     @classmethod
-    def _resolved(cls, document: Any, operator: str | None) -> TensorDocument:
+    def _resolved(cls, document: Any, query: Mapping[str, str]) -> TensorDocument:
         if not isinstance(document, dict):
             raise InvalidDescriptor.at((), "the JSON must be an object with descriptor and data")
-        is_short = operator is not None or "descriptor" not in document
+        is_short = bool(query) or "descriptor" not in document
         members = _SHORT_MEMBERS if is_short else _MEMBERS
-        if is_short and operator is None and "operator" not in document:
+        if is_short and "operator" not in query and "operator" not in document:
             raise MissingDescriptor(
                 "the JSON has neither descriptor nor operator; write "
                 '{"operator": "onnx", "dtype": "float32", "data": [0.5]}'
@@ -117,14 +117,14 @@ class TensorDocument:
         faults = unknown(document, members, "field")
         if "data" not in document:
             faults.append(Fault(("data",), "is required"))
-        if operator is not None and "operator" in document:
-            faults.append(Fault(("operator",), "is in the query too"))
+        faults += [Fault((name,), "is in the query too") for name in query if name in document]
         if faults:
             raise InvalidDescriptor.of(faults)
         if is_short:
             given = {name: document[name] for name in document if name != "data"}
-            if operator is not None:
-                given["operator"] = operator
+            given.update(query)
+            if (saturate := saturate_of(query)) is not None:
+                given["saturate"] = saturate
             given.setdefault("shape", _shape_of(document["data"]))
         else:
             given = document["descriptor"]
@@ -135,7 +135,7 @@ class TensorDocument:
         if faults := list(_layout_faults(descriptor, ("descriptor",))):
             raise InvalidDescriptor.of(faults)
         packed = Layout.of(resolved.input.dtype, resolved.input.shape)
-        call = Call(resolved.function, packed, packed, packed.byte_length)
+        call = Call.packed_output(resolved.function, packed, resolved.output.dtype)
         return cls(described_by.dialect, call, document["data"])
 
     def payload(self, pause: Pause = no_pause) -> memoryview:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import time
 
 from tensor_round.contract.call import Call, wrong_size
+from tensor_round.contract.dtypes import DType
 from tensor_round.contract.errors import MalformedNpy
-from tensor_round.contract.functions import Function, RoundToIntegral
-from tensor_round.contract.layout import Layout
-from tensor_round.contract.operators.dialects.ieee754 import IEEE754Round
+from tensor_round.contract.operators.dialects.ieee754 import IEEE754Convert, IEEE754Round
 from tensor_round.contract.operators.operator import RoundOperator
-from tensor_round.contract.rounding import Rounding
 from tensor_round.contract.wire import http_fields, npy
 
 from ..engine.engine import Engine, rounding_cost
@@ -41,10 +39,9 @@ class NpyHandler:
         source, length = content_of(request, job, self._engine)
         header = await _read_header(source)
         dtype = npy.resolve_dtype(header, query.get("dtype"))
-        layout = header.layout(dtype)
-        call = Call(_function_of(operator, layout), layout, layout, layout.byte_length)
+        call = _call_of(operator, header, dtype)
         needed = self._operation.needed_bytes(call)
-        whole = header.header_length + layout.byte_length
+        whole = header.header_length + call.input.byte_length
         if length not in (None, whole):
             raise wrong_size(length, (whole,))
         plan = Plan(
@@ -53,7 +50,7 @@ class NpyHandler:
             needed_bytes=needed,
             cost=rounding_cost(call),
             fixed=_NPY,
-            header=header.raw,
+            header=_header_of(header, call),
             is_swapped=header.byte_order == "big",
         )
         memory = await receive(
@@ -79,9 +76,19 @@ async def _read_header(source: ByteSource) -> npy.NpyHeader:
     return header
 
 
-def _function_of(operator: RoundOperator, layout: Layout) -> Function:
-    """The function of an operator; raises :class:`InvalidDescriptor` if it refuses the tensor."""
-    if isinstance(operator, IEEE754Round):
-        # ieee754 accepts the rank of every .npy file.
-        return RoundToIntegral(Rounding(operator.rounding))
-    return operator.prepare(layout.dtype.name, layout.shape).call.function
+def _call_of(operator: RoundOperator, header: npy.NpyHeader, dtype: DType) -> Call:
+    """The call on a file; raises :class:`InvalidDescriptor` if the operator refuses the tensor."""
+    layout = header.layout(dtype)
+    # ieee754 accepts the rank of every .npy file.
+    has_any_rank = isinstance(operator, IEEE754Round | IEEE754Convert)
+    shape = (layout.element_count,) if has_any_rank else layout.shape
+    resolved = operator.prepare(dtype.name, shape).call
+    output = header.layout(resolved.output.dtype)
+    return Call(resolved.function, layout, output, layout.byte_length)
+
+
+def _header_of(header: npy.NpyHeader, call: Call) -> bytes:
+    """The header of the result: that of the request, unless the type is another."""
+    if call.output.dtype is call.input.dtype:
+        return header.raw
+    return npy.header_of(call.output.dtype, header.shape, header)

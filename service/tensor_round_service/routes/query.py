@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from urllib.parse import parse_qsl
 
+from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import Fault, InvalidDescriptor
-from tensor_round.contract.operators.operator import RoundOperator, as_operator
+from tensor_round.contract.operators.operator import RoundOperator
 from tensor_round.contract.operators.registry import DIALECTS, operator_from_text
 from tensor_round.contract.quoting import not_accepted
 from tensor_round.contract.rounding import Rounding
 
 from ..net.head import Head
+
+_BOOLEANS = {"false": False, "true": True}
 
 
 def parameters(head: Head, *known: str) -> dict[str, str]:
@@ -29,19 +32,26 @@ def parameters(head: Head, *known: str) -> dict[str, str]:
 def operator_of(query: dict[str, str]) -> RoundOperator:
     """The operator in a query: ``?operator=directml:TOWARD_INFINITY`` or ``?rounding=``.
 
-    Raises :class:`InvalidDescriptor`.
+    ``to`` is the target of a cast, beside which ``saturate`` may stand. Raises :class:`InvalidDescriptor`.
     """
     if "operator" in query and "rounding" in query:
         fault = Fault(("query", "rounding"), "cannot be combined with operator")
         raise InvalidDescriptor.of([fault])
-    if "operator" in query:
-        return operator_from_text(query["operator"], ("query", "operator"))
     name = query.get("rounding", Rounding.TIES_TO_EVEN.value)
-    try:
-        return as_operator(Rounding(name))
-    except ValueError:
-        fault = Fault(("query", "rounding"), not_accepted(name, Rounding))
-        raise InvalidDescriptor.of([fault]) from None
+    if name not in Rounding.__members__.values():
+        raise InvalidDescriptor.at(("query", "rounding"), not_accepted(name, Rounding))
+    if "to" in query and query["to"] not in BY_NAME:
+        raise InvalidDescriptor.at(("query", "to"), not_accepted(query["to"], BY_NAME))
+    loc = ("query", "operator" if "operator" in query else "rounding")
+    return operator_from_text(query.get("operator", name), loc, query.get("to"), saturate_of(query))
+
+
+def saturate_of(query: dict[str, str]) -> bool | None:
+    """The attribute ``saturate`` in a query; None without it. Raises :class:`InvalidDescriptor`."""
+    value = query.get("saturate")
+    if value not in (None, *_BOOLEANS):
+        raise InvalidDescriptor.at(("query", "saturate"), not_accepted(value, _BOOLEANS))
+    return None if value is None else _BOOLEANS[value]
 
 
 def dialect_of(query: dict[str, str]) -> str:

@@ -9,6 +9,7 @@ from functools import partial
 
 from tensor_round.contract.call import Call
 from tensor_round.contract.progress import Pause
+from tensor_round.contract.wire import npy
 
 from ..backends import Bytes
 from ..engine.engine import Engine
@@ -30,8 +31,8 @@ def round_row(engine: Engine, max_tensor_bytes: int) -> RouteEntry:
 
 
 class _Rounding(TensorOperation):
-    npy_query = ("operator", "rounding", "dtype")
-    json_query = ("operator",)
+    npy_query = ("operator", "rounding", "dtype", "to", "saturate")
+    json_query = ("operator", "to", "saturate")
     least_cost = 0
     overlaps = True
 
@@ -72,5 +73,6 @@ def _round_swapped(engine: Engine, call: Call, source: Bytes, job: Job) -> Bytes
     bits = source.view(call.input.dtype.bits)
     bits.byteswap(inplace=True)
     target = engine.round(call, source, job)
-    target.view(call.output.dtype.bits).byteswap(inplace=True)
+    if npy.has_byte_order(call.output.dtype):
+        target.view(call.output.dtype.bits).byteswap(inplace=True)
     return target

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from functools import lru_cache
 from numbers import Number
 from operator import attrgetter
@@ -112,6 +112,15 @@ class RoundOperator(abc.ABC):
     def attributes(cls) -> tuple[str, ...]:
         """The names of the attributes, in the order of the constructor."""
         return tuple(cls._paths)
+
+    @classmethod
+    def required(cls) -> tuple[str, ...]:
+        """The names of the attributes without a default."""
+        return tuple(
+            one.name
+            for one in fields(cast(Any, cls))
+            if one.default is MISSING and one.default_factory is MISSING
+        )
 
     @classmethod
     def paths(cls) -> Mapping[str, str]:

@@ -184,22 +184,27 @@ _INTEGER = re.compile(r"\d{1,9}", re.ASCII)
 
 @lru_cache(maxsize=64)
 def operator_from_text(
-    text: str, loc: tuple[str, ...] = ("operator",), to: str | None = None
+    text: str,
+    loc: tuple[str, ...] = ("operator",),
+    to: str | None = None,
+    saturate: bool | None = None,
 ) -> RoundOperator:
     """The operator that ``text`` names; with ``to`` the one that casts to that dtype.
 
-    ``text`` is an IEEE 754 rounding direction, or a dialect and, after colons, its operator and the
-    operator's attributes. Raises :class:`InvalidDescriptor` at ``loc`` with the accepted texts.
+    ``saturate`` is the cast's attribute; None leaves it out. ``text`` is an IEEE 754 rounding
+    direction, or a dialect and, after colons, its operator and the operator's attributes. Raises
+    :class:`InvalidDescriptor` at ``loc`` with the accepted texts.
     """
     name, *words = text.split(":")
     is_cast = to is not None
     target = () if to is None else (to,)
+    named = {} if saturate is None else {"saturate": saturate}
     if not words and name in Rounding.__members__.values():
         direction = cast(Rounding, name)
         if to is None:
             return IEEE754Round(direction)
         with _faults_at("to"):
-            return IEEE754Convert(to, direction)
+            return IEEE754Convert(to, direction, **named)
     if name not in DIALECTS or name not in _SPELLED[is_cast]:
         raise InvalidDescriptor.at(loc, _rule(text, name, is_cast))
     operator, words = _operator_in(DIALECTS[name], words, is_cast)
@@ -210,8 +215,10 @@ def operator_from_text(
         raise InvalidDescriptor.at(loc, f"got {shown(text)}: {rule}")
     if operator.words is None or not operator.words.accepts(given):
         raise InvalidDescriptor.at(loc, _rule(text, name, is_cast))
+    if faults := unknown(named, operator.object.attributes(), "attribute"):
+        raise InvalidDescriptor.of(faults)
     with _faults_at(*loc):
-        return operator.object(*target, *given)
+        return operator.object(*target, *given, **named)
 
 
 def _operator_in(
@@ -252,9 +259,10 @@ def read_short(document: Mapping[str, Any]) -> OperatorDescriptor:
 
     ``operator`` is one word, or an object with ``dialect``, the dialect's ``operator`` if it is not
     the first, and the operator's attributes; ``dtype`` is a canonical name, and so is ``to``, the
-    target of a cast. Raises :class:`InvalidDescriptor` with the members that are wrong.
+    target of a cast, beside which ``saturate`` may stand. Raises :class:`InvalidDescriptor` with
+    the members that are wrong.
     """
-    faults = unknown(document, (*_SHORT, "to"), "field")
+    faults = unknown(document, (*_SHORT, *SHORT_OF_CASTS), "field")
     faults += [Fault((name,), "is required") for name in _SHORT if name not in document]
     if faults:
         raise InvalidDescriptor.of(faults)
@@ -262,10 +270,15 @@ def read_short(document: Mapping[str, Any]) -> OperatorDescriptor:
     to = document.get("to")
     if to is not None and (not isinstance(to, str) or to not in BY_NAME):
         raise InvalidDescriptor.at(("to",), not_accepted(to, BY_NAME))
+    saturate = document.get("saturate")
+    if saturate is not None and not isinstance(saturate, bool):
+        raise InvalidDescriptor.at(("saturate",), f"must be true or false, got {shown(saturate)}")
     if isinstance(given, str):
-        operator = operator_from_text(given, to=to)
+        operator = operator_from_text(given, to=to, saturate=saturate)
     else:
-        operator = _from_attributes(given, to)
+        operator = _from_attributes(
+            given, {name: document[name] for name in SHORT_OF_CASTS if name in document}
+        )
     if not isinstance(dtype, str) or dtype not in BY_NAME:
         raise InvalidDescriptor.at(("dtype",), not_accepted(dtype, BY_NAME))
     if not isinstance(shape, list) or not all(type(size) is int for size in shape):
@@ -281,9 +294,11 @@ def read_short(document: Mapping[str, Any]) -> OperatorDescriptor:
 
 #: The members of the short form.
 _SHORT = ("operator", "dtype", "shape")
+#: Further ones of a cast.
+SHORT_OF_CASTS = ("to", "saturate")
 
 
-def _from_attributes(document: Any, to: str | None) -> RoundOperator:
+def _from_attributes(document: Any, beside: Mapping[str, Any]) -> RoundOperator:
     """The operator in ``{"dialect": NAME, ATTRIBUTE: VALUE, ...}``, with its object's defaults."""
     name = document.get("dialect") if isinstance(document, Mapping) else None
     if not isinstance(name, str) or name not in DIALECTS:
@@ -291,11 +306,13 @@ def _from_attributes(document: Any, to: str | None) -> RoundOperator:
         raise InvalidDescriptor.at(("operator",), f"{rule}, got {shown(document)}")
     dialect, own = DIALECTS[name], document.get("operator")
     given = {key: value for key, value in document.items() if key not in ("dialect", "operator")}
-    if to is not None:
-        given["to"] = to
+    given.update(beside)
     operator, _ = _operator_in(dialect, [] if own is None else [str(own)], "to" in given)
     names = operator.object.attributes()
-    if faults := unknown(given, names, "attribute", "operator"):
+    faults = unknown(given, names, "attribute", "operator")
+    missing = (attribute for attribute in operator.object.required() if attribute not in given)
+    faults += [Fault(("operator", attribute), "is required") for attribute in missing]
+    if faults:
         raise InvalidDescriptor.of(faults)
     with _faults_at("operator"):
         return operator.object(**given)

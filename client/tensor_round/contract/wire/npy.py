@@ -79,6 +79,22 @@ class NpyHeader:
         return Layout.of(dtype, self.shape, packed_strides(self.shape[::-1])[::-1])
 
 
+def has_byte_order(dtype: DType) -> bool:
+    """Whether a file may have a type's elements in either byte order."""
+    return dtype.is_named_by_npy and dtype.itemsize > 1
+
+
+def header_of(dtype: DType, shape: tuple[int, ...], like: NpyHeader) -> bytes:
+    """The header of another dtype in the order and byte order of ``like``, as NumPy writes it."""
+    is_big = like.byte_order == "big" and has_byte_order(dtype)
+    descr = dtype.numpy.newbyteorder(">").str if is_big else dtype.numpy.str
+    literal = f"{{'descr': {descr!r}, 'fortran_order': {like.fortran_order}, 'shape': {shape}, }}"
+    start = len(MAGIC) + 4
+    padding = -(start + len(literal) + 1) % 64
+    text = (literal + " " * padding + "\n").encode("latin-1")
+    return MAGIC + b"\1\0" + len(text).to_bytes(2, "little") + text
+
+
 def read_header(prefix: bytes | bytearray | memoryview) -> NpyHeader | int:
     """The header that ``prefix`` begins with, or the least number of bytes that it still needs.
 
