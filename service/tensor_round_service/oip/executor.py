@@ -10,6 +10,7 @@ from typing import TypeGuard
 
 from tensor_round.contract.call import Call
 from tensor_round.contract.errors import InvalidDescriptor, NotOffered
+from tensor_round.contract.layout import Layout
 from tensor_round.contract.progress import Pause, no_pause
 from tensor_round.contract.quoting import shown
 

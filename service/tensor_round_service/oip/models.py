@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from tensor_round.contract.dtypes import BY_NAME, BY_OIP, DTYPES, DType
-from tensor_round.contract.errors import InvalidDescriptor, NotFound
+from tensor_round.contract.errors import Fault, InvalidDescriptor, NotFound
 from tensor_round.contract.operators.dialect import Operator, Version
 from tensor_round.contract.operators.operator import RoundOperator
 from tensor_round.contract.operators.registry import OPERATORS
@@ -91,8 +91,16 @@ def operator_for(model: Model, given: Mapping[str, Any]) -> RoundOperator:
     for name in model.operator.object.required():
         if name not in attributes:
             raise InvalidDescriptor.at(("parameters", name), "is required")
-    # Typed, because 1, 1.0 and true are equal, but only 1 can be a mode.
-    return _operator_for(model, tuple((n, v, type(v)) for n, v in attributes.items()))
+    try:
+        # Typed, because 1, 1.0 and true are equal, but only 1 can be a mode.
+        return _operator_for(model, tuple((n, v, type(v)) for n, v in attributes.items()))
+    except InvalidDescriptor as refusal:
+        paths = {path: name for name, path in model.operator.object.paths().items()}
+        faults = [
+            Fault(("parameters", paths.get(".".join(map(str, fault.loc)), "to")), fault.msg)
+            for fault in refusal.faults
+        ]
+        raise InvalidDescriptor.of([*dict.fromkeys(faults)]) from None
 
 
 @lru_cache(maxsize=256)

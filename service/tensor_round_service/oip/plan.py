@@ -193,8 +193,7 @@ def plan(model: Model, request: infer_json.Request) -> InferencePlan:
 
 
 def _call(model: Model, request: infer_json.Request, tensor: infer_json.Input) -> Call:
-    with _placed("parameters", model.parameters[0] if model.parameters else "mode"):
-        operator = operator_for(model, request.parameters)
+    operator = operator_for(model, request.parameters)
     with _placed("inputs", 0, "datatype"):
         dtype = element_type(model, tensor.datatype, _carried(request, tensor))
     with _placed("inputs", 0):

@@ -32,7 +32,8 @@ def parameters(head: Head, *known: str) -> dict[str, str]:
 def operator_of(query: dict[str, str]) -> RoundOperator:
     """The operator in a query: ``?operator=directml:TOWARD_INFINITY`` or ``?rounding=``.
 
-    ``to`` is the target of a cast, beside which ``saturate`` may stand. Raises :class:`InvalidDescriptor`.
+    ``to`` is the target of a cast, beside which ``saturate`` may stand. Raises
+    :class:`InvalidDescriptor`.
     """
     if "operator" in query and "rounding" in query:
         fault = Fault(("query", "rounding"), "cannot be combined with operator")

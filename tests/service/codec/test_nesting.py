@@ -289,7 +289,7 @@ def test_a_document(shape: list[int], data: bytes) -> None:
     document = b'{"descriptor":%s,"data":%s}' % (ieee754("int8", shape).encode(), data)
 
     def work() -> None:
-        read = TensorDocument.read(document, None, pause)
+        read = TensorDocument.read(document, {}, pause)
         with nesting.freed(read.data):
             read.payload(pause)
 
@@ -297,7 +297,7 @@ def test_a_document(shape: list[int], data: bytes) -> None:
 
 
 def test_a_document_that_is_none() -> None:
-    assert most_freed(lambda: TensorDocument.read(FLAT, None, pause)) < MOST
+    assert most_freed(lambda: TensorDocument.read(FLAT, {}, pause)) < MOST
 
 
 @pytest.mark.parametrize(

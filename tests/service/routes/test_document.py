@@ -13,6 +13,8 @@ import pytest
 from support.http.native_form import ieee754
 from support.memory import peak
 from tensor_round.contract.errors import InvalidDescriptor, MalformedJSON, TensorRoundError
+from tensor_round.contract.functions import Convert
+from tensor_round.contract.rounding import Rounding
 from tensor_round.contract.wire import strictjson
 from tensor_round_service.codec import nesting
 from tensor_round_service.codec.json_size import measure_json
@@ -141,7 +143,7 @@ def test_the_short_form_has_the_shape_of_its_data(data: str, shape: list[int]) -
     assert list(read.call.input.shape) == shape
     assert read.call.rounding == "ties_to_away"
     in_query = f'{{"dtype": "float32", "data": {data}}}'.encode()
-    assert TensorDocument.read(in_query, "ties_to_away").call == read.call
+    assert TensorDocument.read(in_query, {"operator": "ties_to_away"}).call == read.call
 
 
 def test_the_short_form_may_state_the_shape_of_flat_numbers() -> None:
@@ -165,8 +167,18 @@ DEEP = b'{"operator": "onnx", "dtype": "float32", "data": %s}' % (b"[" * 33 + b"
 )
 def test_faults_of_the_short_form(text: bytes, operator: str | None, loc: tuple[str]) -> None:
     with pytest.raises(InvalidDescriptor) as caught:
-        TensorDocument.read(text, operator)
+        TensorDocument.read(text, {} if operator is None else {"operator": operator})
     assert caught.value.faults[0].loc == loc
+
+
+@pytest.mark.parametrize("in_query", [False, True])
+def test_the_short_form_of_a_cast(in_query: bool) -> None:
+    cast = {"operator": "onnx:Cast:24", "to": "float8_e4m3fn", "saturate": False}
+    asked = {name: str(value).lower() if value is False else value for name, value in cast.items()}
+    text = json.dumps({**({} if in_query else cast), "dtype": "float32", "data": [500]}).encode()
+    call = TensorDocument.read(text, asked if in_query else {}).call
+    assert (call.output.dtype.name, call.output.shape) == ("float8_e4m3fn", (1,))
+    assert call.function == Convert(Rounding.TIES_TO_EVEN, saturates=False)
 
 
 def test_rows_of_unequal_length_have_no_shape() -> None:
