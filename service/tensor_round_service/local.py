@@ -17,6 +17,7 @@ import numpy as np
 
 from tensor_round.contract.call import Call, wrong_size
 from tensor_round.contract.errors import BackendFailed, NotFound, NotOffered, TensorRoundError
+from tensor_round.contract.host_memory import elements
 from tensor_round.contract.operators import registry
 
 from .backends import Bytes
@@ -47,12 +48,12 @@ class LocalEngine:
             raise wrong_size(length, call.lengths)
         return call
 
-    def round_run(self, call: Call, source: memoryview, target: memoryview) -> None:
-        """Round a contiguous part of a packed tensor, in place or into a separate target."""
+    def round_run(self, call: Call, start: int, source: memoryview, target: memoryview) -> None:
+        """Round the part of a packed tensor from byte ``start`` on, in place or into a target."""
         operand, result = _bytes(source), _bytes(target)
         if operand.ctypes.data == result.ctypes.data:
             operand = result  # backends recognize in-place calls by identity
-        part = call.flat(len(source))
+        part = call.flat(len(source), start)
         with _refusals():
             self._engine.backend.round(part, operand, result)
 
@@ -73,7 +74,7 @@ class LocalEngine:
         """The document that the service returns for a tensor at ``/compare``."""
         with _refusals():
             check_dense(call.input)
-            return compared(_bytes(payload), call.input)
+            return compared(elements(_bytes(payload), call.input))
 
     def document(self, method: str, path: str) -> dict[str, Any]:
         """The JSON document that the service has at a path."""

@@ -39,6 +39,8 @@ def by_reference(dtype: DType, rounding: Rounding, edit: texts.Edit) -> Found:
 
     def traced(branches: arrays.Branches) -> tuple[Term, Term]:
         x, patterns = arrays.block(branches, dtype.bits)
+        if dtype.is_sub_byte:
+            branches.script.require(branches.script.apply("ult", x, bits(1 << dtype.width, 8)))
         return x, run(patterns).terms()[1]
 
     return arrays.runs(traced)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tensor_round.contract.dtypes import DType
 
-from .smt import FORMATS, OPERATIONS, Refused, Script, Term, bits
+from .smt import FORMATS, OPERATIONS, Refused, Script, Term, bits, truth
 
 
 def is_rounded(script: Script, dtype: DType, rounding: str, x: Term, y: Term) -> Term:
@@ -22,8 +22,12 @@ def is_rounded(script: Script, dtype: DType, rounding: str, x: Term, y: Term) ->
 
 def _is_rounded(script: Script, dtype: DType, rounding: str, x: Term, y: Term) -> Term:
     operand, result = value(script, dtype, x), value(script, dtype, y)
+    right = script.apply(direction(rounding), operand)
+    if dtype.specials == "negative_zero":
+        # There is no -0: adding +0 to it makes +0, and changes no other number.
+        right = script.apply("add", right, script.real(0.0, right.sort.width))
     # SMT-LIB's "=" tells the zeros apart. It holds of any two NaNs, so those are compared as bits.
-    rounded = script.apply("same", result, script.apply(direction(rounding), operand))
+    rounded = script.apply("same", result, right)
     return script.select(is_nan(script, dtype, x), script.apply("eq", x, y), rounded)
 
 
@@ -37,7 +41,11 @@ def direction(rounding: str) -> str:
 
 
 def is_nan(script: Script, dtype: DType, x: Term) -> Term:
-    """Whether a pattern is a NaN: above infinity, or the last one where there is no infinity."""
+    """Whether a pattern is a NaN: above infinity, or what else the type has for it."""
+    if dtype.specials == "none":
+        return truth(False)
+    if dtype.specials == "negative_zero":
+        return script.apply("eq", x, bits(dtype.sign_bit, dtype.width))
     magnitude = script.apply("and", x, bits(dtype.sign_bit - 1, dtype.width))
     last = dtype.exponent_mask if dtype.has_infinity else dtype.sign_bit - 2
     return script.apply("ugt", magnitude, bits(last, dtype.width))
@@ -53,11 +61,10 @@ def value(script: Script, dtype: DType, x: Term) -> Term:
     width, (exponent_bits, significand) = next(
         (width, (e, s))
         for width, (e, s) in FORMATS.items()
-        if e >= dtype.exponent_bits and s > dtype.mantissa_bits
+        # Where the wider format has NaNs, these types have numbers.
+        if e >= dtype.exponent_bits + (not dtype.has_infinity) and s > dtype.mantissa_bits
     )
     missing, low = exponent_bits - dtype.exponent_bits, significand - 1 - dtype.mantissa_bits
-    if not missing and not dtype.has_infinity:
-        raise Refused(f"{dtype} has numbers where the wider format has NaNs")
     parts = (
         script.extract(x, dtype.width - 1, 1),
         *((bits(0, missing),) if missing else ()),

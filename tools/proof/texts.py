@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tensor_round.contract.dtypes import DTYPES, DType
+from tensor_round.contract.dtypes import ROUNDABLE, DType
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends.cpu import floats, narrow_floats
 from tensor_round_service.backends.cpu.llvm import optimized, target_machine
@@ -22,7 +22,7 @@ from tensor_round_service.backends.cpu.llvm_kernels import module_text
 from tensor_round_service.backends.cuda.kernels import ROUND_KERNELS
 from tensor_round_verify import reference
 
-FLOATS = tuple(dtype for dtype in DTYPES if dtype.is_float)
+FLOATS = tuple(dtype for dtype in ROUNDABLE if dtype.is_float)
 Edit = Callable[[str], str]
 
 
@@ -71,10 +71,16 @@ def table_faults(dtype: DType, rounding: Rounding, edit: Edit) -> list[int]:
     """The operands for which a look-up table differs from the reference; wide types have none."""
     if dtype.itemsize > 2:
         return []
-    entries = _edited(narrow_floats, edit).entries_of_16_bits(dtype, rounding).view(dtype.bits)
-    operands = np.arange(1 << 16, dtype="<u2").view(dtype.bits)
+    table = _edited(narrow_floats, edit).entries_of_16_bits(dtype, rounding)
+    every = np.arange(1 << 16, dtype="<u2")
+    entries, operands = (_elements(words.view(dtype.bits), dtype) for words in (table, every))
     wrong = entries != reference.rounded(operands, dtype.name, rounding)
     return [int(operand) for operand in operands[wrong]]
+
+
+def _elements(patterns: Any, dtype: DType) -> Any:
+    """The elements in bytes or wider patterns."""
+    return np.stack([patterns & 15, patterns >> 4], -1) if dtype.is_sub_byte else patterns
 
 
 def _edited(module: ModuleType, edit: Edit) -> Any:

@@ -33,26 +33,35 @@ ROUNDINGS = ("ties_to_even", "ties_to_away", "toward_zero", "toward_positive", "
 class Format:
     """A binary floating-point format: its width and its stored fraction bits.
 
-    Without infinity, all patterns but one are numbers: the last of each sign is a quiet NaN.
+    Without infinity, all patterns are numbers but for ``nan``: ``last``, the last of each sign;
+    ``negative_zero``, the pattern of -0.0, which then is a NaN, and the bias is larger by one;
+    ``none``, there is no NaN.
     """
 
     width: int
     fraction_bits: int
     has_infinity: bool = True
+    nan: str = "last"
+
+    @property
+    def has_negative_zero(self) -> bool:
+        """Whether the sign bit alone is -0.0."""
+        return self.nan != "negative_zero"
 
     @property
     def bias(self) -> int:
         """The exponent field of 1.0."""
-        return (1 << (self.width - self.fraction_bits - 2)) - 1
+        return (1 << (self.width - self.fraction_bits - 2)) - self.has_negative_zero
 
     @property
     def sign_bit(self) -> int:
-        """The pattern of -0.0."""
+        """The pattern of -0.0, if there is one."""
         return 1 << (self.width - 1)
 
 
 # IEEE 754-2019 table 3.5; bfloat16; OCP 8-bit floating point, where E4M3 has no
-# infinity and 0x7F alone is its NaN: both are "shift <= 0" like any IEEE special.
+# infinity and 0x7F alone is its NaN: both are "shift <= 0" like any IEEE special. The types whose
+# names end in fnuz are Graphcore's and AMD's; OCP's E2M1 has numbers alone.
 FLOATS: dict[str, Format] = {
     "float16": Format(16, 10),
     "bfloat16": Format(16, 7),
@@ -60,9 +69,12 @@ FLOATS: dict[str, Format] = {
     "float64": Format(64, 52),
     "float8_e4m3fn": Format(8, 3, has_infinity=False),
     "float8_e5m2": Format(8, 2),
+    "float8_e4m3fnuz": Format(8, 3, False, "negative_zero"),
+    "float8_e5m2fnuz": Format(8, 2, False, "negative_zero"),
+    "float4_e2m1fn": Format(4, 1, False, "none"),
 }
 INTEGER_WIDTHS: dict[str, int] = {
-    f"{sign}int{width}": width for width in (8, 16, 32, 64) for sign in ("", "u")
+    f"{sign}int{width}": width for width in (8, 16, 32, 64, 4) for sign in ("", "u")
 }
 WIDTHS: dict[str, int] = {
     **{name: fmt.width for name, fmt in FLOATS.items()},
@@ -71,12 +83,12 @@ WIDTHS: dict[str, int] = {
 
 
 def bits_type(dtype: str) -> np.dtype[np.unsignedinteger]:
-    """The little-endian unsigned type that holds patterns of ``dtype``."""
-    return np.dtype(f"<u{WIDTHS[dtype] // 8}")
+    """The little-endian unsigned type that holds patterns of ``dtype``, each at least a byte."""
+    return np.dtype(f"<u{-(-WIDTHS[dtype] // 8)}")
 
 
 def all_patterns(dtype: str) -> Bits:
-    """Every bit pattern of an 8- or 16-bit type, ascending."""
+    """Every bit pattern of a type of up to 16 bits, ascending."""
     return np.arange(1 << WIDTHS[dtype], dtype=bits_type(dtype))
 
 
@@ -85,8 +97,11 @@ def is_nan(dtype: str, bits: Bits) -> Flags:
     if dtype in INTEGER_WIDTHS:
         return np.zeros(bits.shape, np.bool_)
     fmt = FLOATS[dtype]
+    if not fmt.has_negative_zero:
+        only: Flags = bits == bits.dtype.type(fmt.sign_bit)
+        return only
     infinity = fmt.sign_bit - (1 << fmt.fraction_bits)
-    last_number = infinity if fmt.has_infinity else fmt.sign_bit - 2
+    last_number = infinity if fmt.has_infinity else fmt.sign_bit - 1 - (fmt.nan == "last")
     nans: Flags = (bits & bits.dtype.type(fmt.sign_bit - 1)) > last_number
     return nans
 
@@ -124,7 +139,11 @@ def rounded_block(patterns: Bits, dtype: str, rounding: str | Decision) -> Bits:
     if field.min() == field.max():
         # Neighbouring patterns mostly have one exponent: compute with it alone.
         field = field[:1]
-    return sign | _rounded_magnitude(magnitude, field, sign != 0, fmt, decide)
+    result = _rounded_magnitude(magnitude, field, sign != 0, fmt, decide)
+    if fmt.has_negative_zero:
+        return sign | result
+    # A negative number that rounds to zero loses its sign; the NaN is the sign alone.
+    return np.where((result == 0) & (magnitude != 0), number(0), sign | result)
 
 
 def _rounded_magnitude(

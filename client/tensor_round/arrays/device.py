@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..contract.array_forms import torch_dtype
 from ..contract.dtypes import dtype_name
 
 
@@ -72,7 +73,7 @@ class _Torch:
         return isinstance(x, torch.Tensor) and x.is_cuda and x.layout is torch.strided
 
     def dtype(self, x: Any) -> str:
-        return str(x.dtype).removeprefix("torch.")
+        return torch_dtype(x)
 
     def address(self, x: Any) -> int:
         return int(x.data_ptr())

@@ -4,9 +4,10 @@ Each tile is sent, and if necessary retried, as one request. Source and target a
 memory order first, so that a dense tensor of any order is one flat run and its tiles are views.
 Only tiles with gaps or in the other byte order are copied, one at a time.
 
-A plain sink is the target's own memory. The other two receive into scratch memory and copy
+A plain sink is the target's own memory. The others receive into scratch memory and copy
 whole elements to the target. They serve targets that are also the operand (a request with a torn
-element could not be sent again), that have gaps, or that are in the other byte order. No I/O here.
+element could not be sent again), that have gaps, that are in the other byte order, or whose
+elements of 4 bits have a byte each. No I/O here.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ..contract.host_memory import Array, bits, boxes, strided_view
+from ..contract.host_memory import Array, bits, boxes, pack, strided_view, unpack
 from ..contract.layout import Layout
 from ..contract.operators.operator import PreparedDescriptor, RoundOperator
 
@@ -99,6 +100,21 @@ class StagedSink(TensorSink):
         self._filled = 0
 
 
+class PackedSink(TensorSink):
+    """Receives a whole output of 4-bit elements, and unpacks them to the target."""
+
+    __slots__ = ("_scratch", "_target")
+
+    def __init__(self, target: Array) -> None:
+        self._target = target
+        self._scratch = np.empty(-(-target.size // 2), np.uint8)
+        super().__init__(self._scratch.data)
+
+    def commit(self) -> None:
+        """Unpack the elements."""
+        unpack(self._scratch, self._target)
+
+
 class StridedSink(TensorSink):
     """Receives a whole output, gaps included, and copies only its elements to the target."""
 
@@ -144,6 +160,8 @@ class Tile(NamedTuple):
 
     def payload(self) -> memoryview:
         """The elements, packed and little-endian: their own memory, or else a copy."""
+        if self.prepared.call.input.dtype.is_sub_byte:
+            return pack(self.source).data
         if _is_wire_form(self.source):
             return raw_bytes(self.source)
         elements = bits(self.source)
@@ -156,6 +174,8 @@ class Tile(NamedTuple):
         ``verified`` response must not change it before its digest was found right, and a response
         that ``can_tear`` must not leave half an element in it.
         """
+        if self.prepared.call.output.dtype.is_sub_byte:
+            return PackedSink(self.target)
         if (self.aliased and can_tear) or not _is_wire_form(self.target):
             return StagedSink(bits(self.target), hold=verified)
         return TensorSink(raw_bytes(self.target))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..arrays.tiles import Tile
 from ..contract.differences.document import Differences, joined
 from ..contract.errors import HeadersTooLarge, InvalidArgumentType
-from ..contract.host_memory import Array, runs
+from ..contract.host_memory import Array, pack, runs
 from ..contract.operators import registry
 from ..contract.operators.dialects.ieee754 import IEEE754Round
 from ..contract.operators.model import OperatorDescriptor
@@ -56,7 +56,10 @@ async def execute(
             operator, packed, source.elements, elements, options, is_fresh=is_fresh
         )
         if target.memory is not None:
-            target.memory[call.output.element_bytes :] = 0
+            nbytes = call.output.element_bytes
+            if call.output.dtype.is_sub_byte:
+                target.memory[:nbytes] = pack(elements)
+            target.memory[nbytes:] = 0
         return Output(target)
     make_payload = partial(tensor_memory.payload, source, call)
     is_large = call.input.byte_length >= LARGE_BYTES

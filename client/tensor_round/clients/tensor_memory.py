@@ -15,11 +15,19 @@ import numpy.typing as npt
 from numpy.lib.array_utils import byte_bounds
 from numpy.lib.stride_tricks import as_strided
 
-from ..arrays.tiles import StagedSink, StridedSink, TensorSink, raw_bytes
+from ..arrays.tiles import PackedSink, StagedSink, StridedSink, TensorSink, raw_bytes
 from ..contract.array_forms import read_array, read_out
 from ..contract.call import Call, wrong_size
 from ..contract.errors import InvalidArgument
-from ..contract.host_memory import Array, bits, check_writable, is_masked, strided_view
+from ..contract.host_memory import (
+    Array,
+    bits,
+    check_writable,
+    elements,
+    is_masked,
+    pack,
+    strided_view,
+)
 from ..contract.layout import Layout, span
 from ..contract.operators.operator import PreparedDescriptor
 
@@ -36,7 +44,8 @@ class Tensor:
     """A tensor in a caller's memory.
 
     ``elements`` have the layout's dtype, in either byte order, and its shape. ``memory`` are all
-    bytes of the layout, gaps and padding included; None if the caller gave an array.
+    bytes of the layout, gaps and padding included; None if the caller gave an array. Elements of 4
+    bits are a copy of those in ``memory``.
     """
 
     layout: Layout
@@ -47,6 +56,8 @@ class Tensor:
     def has_stated_layout(self) -> bool:
         """Whether the elements are little-endian and have the layout's strides."""
         dtype, steps = self.layout.dtype, self.elements.strides
+        if dtype.is_sub_byte:
+            return False
         if self.elements.dtype != dtype.numpy or any(step % dtype.itemsize for step in steps):
             return False
         return self.layout.lies_like([step // dtype.itemsize for step in steps])
@@ -73,7 +84,7 @@ def read_input(data: Exporter, call: Call) -> Tensor:
     if memory.size not in call.lengths:
         raise wrong_size(memory.size, call.lengths)
     memory = np.ascontiguousarray(memory)
-    return Tensor(call.input, strided_view(memory, call.input), memory)
+    return Tensor(call.input, elements(memory, call.input), memory)
 
 
 def read_output(out: Exporter, call: Call) -> Tensor:
@@ -84,22 +95,22 @@ def read_output(out: Exporter, call: Call) -> Tensor:
     """
     memory = _single_bytes(out, call.output)
     if memory is None:
-        elements = _array(out, "out", call.output, "output")
-        check_writable(elements)
-        return Tensor(call.output, elements, None)
+        array = _array(out, "out", call.output, "output")
+        check_writable(array)
+        return Tensor(call.output, array, None)
     check_writable(memory)
     if memory.size != call.output.byte_length or not memory.flags.c_contiguous:
         raise InvalidArgument(
             f"out must have the {call.output.byte_length} bytes of the descriptor's output, "
             f"in a row, got {memory.size}"
         )
-    return Tensor(call.output, strided_view(memory, call.output), memory)
+    return Tensor(call.output, elements(memory, call.output), memory)
 
 
 def allocate(layout: Layout) -> Tensor:
     """New, uninitialised memory for an output."""
     memory = _allocated(layout, np.empty)
-    return Tensor(layout, strided_view(memory, layout), memory)
+    return Tensor(layout, elements(memory, layout), memory)
 
 
 def payload(source: Tensor, call: Call) -> memoryview:
@@ -114,6 +125,9 @@ def payload(source: Tensor, call: Call) -> memoryview:
         if extent.size in (call.input.byte_length, call.shortest_input):
             return extent.data
     memory = _allocated(source.layout, np.zeros)
+    if source.layout.dtype.is_sub_byte:
+        memory[: source.layout.element_bytes] = pack(source.elements)
+        return memory.data
     copied = bits(strided_view(memory, source.layout))
     copied[...] = bits(source.elements)
     if not source.layout.is_free_of_overlap and not np.array_equal(copied, bits(source.elements)):
@@ -155,6 +169,8 @@ def sink(target: Tensor, *, in_place: bool, verified: bool) -> TensorSink:
         memory = target.extent()
     if memory is not None:
         return StagedSink(memory, hold=verified) if in_place else TensorSink(raw_bytes(memory))
+    if target.layout.dtype.is_sub_byte:
+        return PackedSink(target.elements)
     if target.layout.is_packed:
         return StagedSink(bits(target.elements), hold=verified)
     return StridedSink(bits(target.elements), target.layout)
@@ -271,8 +287,14 @@ class Output:
         return self._memory.data
 
     def numpy(self) -> Array:
-        """The elements as an array with the output's strides; ``out`` itself if it is an array."""
-        return self._tensor.elements
+        """The elements as an array with the output's strides; ``out`` itself if it is an array.
+
+        Elements of 4 bits, which have a byte each in an array, are copied from the output's bytes.
+        """
+        tensor = self._tensor
+        if tensor.memory is not None and tensor.layout.dtype.is_sub_byte:
+            return elements(tensor.memory, tensor.layout)
+        return tensor.elements
 
     @cached_property
     def _memory(self) -> Bytes:
@@ -284,6 +306,9 @@ class Output:
             if extent.size == tensor.layout.byte_length:
                 return extent
         memory = np.zeros(tensor.layout.byte_length, np.uint8)
+        if tensor.layout.dtype.is_sub_byte:
+            memory[: tensor.layout.element_bytes] = pack(tensor.elements)
+            return memory
         bits(strided_view(memory, tensor.layout))[...] = bits(tensor.elements)
         return memory
 

@@ -221,15 +221,22 @@ def _read_torch(x: Any, name: str) -> Operand:
         raise InvalidArgument(
             f"the tensor is {x.layout} on {x.device}: make it strided and on the CPU"
         )
-    dtype = BY_NAME.get(str(x.dtype).removeprefix("torch."))
-    if dtype is None:
-        return _unsupported(x, str(x.dtype).removeprefix("torch."))
+    name = torch_dtype(x)
+    if name not in BY_NAME:
+        return _unsupported(x, name)
+    dtype = BY_NAME[name]
     integer = getattr(torch, f"int{8 * dtype.itemsize}")
 
     def wrap(y: Array) -> Any:
         return torch.from_numpy(y.view(f"i{dtype.itemsize}")).view(x.dtype)
 
     return Operand(x.view(integer).numpy().view(dtype.numpy), dtype.name, wrap)
+
+
+def torch_dtype(x: Any) -> str:
+    """The name of a torch tensor's dtype, in full for 4 bits: torch states no layout of those."""
+    name = str(x.dtype).removeprefix("torch.")
+    return str(x.dtype) if name in BY_NAME and BY_NAME[name].is_sub_byte else name
 
 
 def _read_openvino(x: Any, name: str) -> Operand:
@@ -241,6 +248,8 @@ def _read_openvino(x: Any, name: str) -> Operand:
     if own not in OPENVINO_DTYPES:
         return _unsupported(x, f"openvino.Type.{own}")
     dtype = BY_NAME[OPENVINO_DTYPES[own]]
+    if dtype.is_sub_byte:
+        return _unsupported(x, f"openvino.Type.{own}")
 
     def wrap(y: Array) -> Any:
         made = openvino.Tensor(x.element_type, openvino.Shape(y.shape))

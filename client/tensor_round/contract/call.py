@@ -79,16 +79,18 @@ class Call:
 
     def result_bytes(self, nbytes: int) -> int:
         """Bytes of the packed results of so many contiguous bytes of whole elements."""
-        return self.output.dtype.nbytes(nbytes * 8 // self.input.dtype.width)
+        return self.output.dtype.nbytes(self.input.dtype.count(nbytes))
 
     @property
     def keeps_width(self) -> bool:
         """Whether a result has as many bits as its operand."""
         return self.input.dtype.width == self.output.dtype.width
 
-    def flat(self, nbytes: int) -> Call:
-        """The call on ``nbytes`` contiguous bytes of whole elements of a larger tensor."""
-        return _flat(self.function, self.input.dtype, self.output.dtype, nbytes)
+    def flat(self, nbytes: int, start: int = 0) -> Call:
+        """The call on ``nbytes`` bytes of whole elements of a dense tensor, from ``start`` on."""
+        source = self.input
+        is_odd = source.has_spare_bits and start + nbytes == source.element_bytes
+        return _flat(self.function, source.dtype, self.output.dtype, nbytes, is_odd)
 
     @cached_property
     def nbytes(self) -> int:
@@ -133,8 +135,9 @@ class Call:
 
 
 @lru_cache(maxsize=256)
-def _flat(function: Function, source: DType, target: DType, nbytes: int) -> Call:
-    return Call.packed_output(function, Layout.of(source, (nbytes * 8 // source.width,)), target)
+def _flat(function: Function, source: DType, target: DType, nbytes: int, is_odd: bool) -> Call:
+    count = source.count(nbytes) - is_odd
+    return Call.packed_output(function, Layout.of(source, (count,)), target)
 
 
 def wrong_size(got: int, valid: tuple[int, ...]) -> PayloadSizeMismatch:

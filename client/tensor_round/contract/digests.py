@@ -1,7 +1,7 @@
-"""Published digests: the SHA-256 of the correct results for all patterns of the small dtypes.
+"""Published digests: the SHA-256 of the correct results for all patterns of the narrow dtypes.
 
-For a dtype of 8 or 16 bits and a rounding: round the patterns 0, 1, 2, ... (2^8 or 2^16 elements,
-little-endian), and hash the results, likewise little-endian. The digests come from an integer-only
+For a dtype of 4, 8 or 16 bits and a rounding: round the patterns 0, 1, 2, ... (2^4, 2^8 or 2^16
+elements, as on the wire), and hash the results, likewise as on the wire. The digests come from an integer-only
 implementation of IEEE 754 that shares no code with the product
 (``tensor_round_verify.reference``); ``tests/client/contract/test_tables.py`` recomputes them. A
 result that differs from them is a fault of the product, so a published digest never changes.
@@ -41,8 +41,24 @@ DIGESTS: dict[tuple[str, str], str] = {
     ("float8_e5m2", "toward_zero"): "0897706213c322a1dc8db839eec0da9fd393081d8edc6dbbe32cd9c9acf3705e",
     ("float8_e5m2", "toward_positive"): "45a36d0cfacfbfeafc469ef47a2e0ea42f12c247c470a08c4f50e5bc94901bc4",
     ("float8_e5m2", "toward_negative"): "6fb374cbfce263f9dd576b97547f81319bd92d3910a1bd9b7534e9dcb4407ff2",
+    ("float8_e4m3fnuz", "ties_to_even"): "367dacc350dbc76316725e6d8c8edf4c39c0beb5fde1d3cabff896c6630c0bb8",
+    ("float8_e4m3fnuz", "ties_to_away"): "d5c3f187e0ee95127a114f3e65ba303de68bd0564b317bfd7f85f07593549930",
+    ("float8_e4m3fnuz", "toward_zero"): "2d0aec9d6bc4ea6ce167dbdd603020999793c6890b79e852c445efe3b7ad3ded",
+    ("float8_e4m3fnuz", "toward_positive"): "b19b1c1ca2062f7c2c01aaf8b392f9f5ce9a3914f8bcc93d324c6efbfdf06852",
+    ("float8_e4m3fnuz", "toward_negative"): "f22acdb98165e886cdfab3cbb191eed6b64c1f297f719846845971f7cecea52c",
+    ("float8_e5m2fnuz", "ties_to_even"): "8a6e05853ae5b1b44d586c4cc825ae03db571cb9e7ebdfee389b8eb7fad8b52b",
+    ("float8_e5m2fnuz", "ties_to_away"): "90fb03aeb5b2aa735e4d7f3c82e7da5f12cfa99772dc7dd66a22696fdd7565fd",
+    ("float8_e5m2fnuz", "toward_zero"): "11ce859b082a94aba6122469bc92f63f4f6f98a2e748f98f06693cce47f0b77b",
+    ("float8_e5m2fnuz", "toward_positive"): "889ce104d2bf94839f5b3fdd216b3e243006a3e0bc50270790e340930c1a19a2",
+    ("float8_e5m2fnuz", "toward_negative"): "4fdf7ef5518f0ff675fb3713686e438819d4f38f1636d760778fda367bbb9e21",
+    ("float4_e2m1fn", "ties_to_even"): "bf7d47d95b87ab1cf4a4c434bff119f595f0eb91f06f9f542219ac83905323a1",
+    ("float4_e2m1fn", "ties_to_away"): "e016e2cf46418618a37e2b3d09b3fc15afb5512d11297171e7567b182910e007",
+    ("float4_e2m1fn", "toward_zero"): "663fb4560e4c776ad9c6335a1f42a34f080b4435af09cb4d421f9975305c5f84",
+    ("float4_e2m1fn", "toward_positive"): "ffd2596007c09f32d33f32168ed014fe8b722436f9bd051b1c6dd714a7b10501",
+    ("float4_e2m1fn", "toward_negative"): "4cd21bbdacf4555f786557b00267b72389f5ef8ef8bdbf2af53e3d0443f6fde7",
     **dict.fromkeys(product(("int8", "uint8"), map(str, Rounding)), "40aff2e9d2d8922e47afd4648e6967497158785fbd1da870e7110266bf944880"),
     **dict.fromkeys(product(("int16", "uint16"), map(str, Rounding)), "68e419472d25e0b85e9917ccf692fd58245c5e95e9a46f07d1df81d2e9da246b"),
+    **dict.fromkeys(product(("int4", "uint4"), map(str, Rounding)), "aeb75d1514cbdb001af65f8826553df8fe6b2e11c67ff3a54435ea400894d7ea"),
 }
 # fmt: on
 

@@ -16,6 +16,7 @@ import numpy as np
 DTypeName = Literal[
     "float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2",
     "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+    "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn", "int4", "uint4",
 ]  # fmt: skip
 
 #: A canonical name, or a NumPy dtype in either byte order.
@@ -54,7 +55,7 @@ class DType:
         """Bytes of one element in NumPy's memory; one also for types of less than a byte."""
         return self.numpy.itemsize
 
-    @property
+    @cached_property
     def is_sub_byte(self) -> bool:
         """Whether a byte on the wire has several elements."""
         return self.width < 8
@@ -62,6 +63,10 @@ class DType:
     def nbytes(self, count: int) -> int:
         """Bytes on the wire of ``count`` elements."""
         return -(-count * self.width // 8)
+
+    def count(self, nbytes: int) -> int:
+        """The most whole elements in ``nbytes`` bytes on the wire."""
+        return nbytes * 8 // self.width
 
     @property
     def has_infinity(self) -> bool:
@@ -153,9 +158,6 @@ DTYPES: tuple[DType, ...] = (
     DType("uint16",          np.dtype("<u2"),   16, False, 0,  0,    0, "none",          "UINT16"),
     DType("uint32",          np.dtype("<u4"),   32, False, 0,  0,    0, "none",          "UINT32"),
     DType("uint64",          np.dtype("<u8"),   64, False, 0,  0,    0, "none",          "UINT64"),
-)
-#: Types that the service does not take yet.
-NEXT_DTYPES: tuple[DType, ...] = (
     DType("float8_e4m3fnuz", _ml("float8_e4m3fnuz"), 8, True, 4, 3,  8, "negative_zero", None),
     DType("float8_e5m2fnuz", _ml("float8_e5m2fnuz"), 8, True, 5, 2, 16, "negative_zero", None),
     DType("float8_e8m0fnu",  _ml("float8_e8m0fnu"),  8, False, 8, 0, 127, "all_ones",    None),
@@ -164,6 +166,11 @@ NEXT_DTYPES: tuple[DType, ...] = (
     DType("uint4",           _ml("uint4"),           4, False, 0, 0, 0, "none",          None),
 )
 # fmt: on
+
+#: The types that can be rounded to integral values.
+ROUNDABLE: tuple[DType, ...] = tuple(d for d in DTYPES if d.is_closed_under_rounding)
+#: Why the others cannot.
+NOT_CLOSED = "it is not closed under rounding: it has only powers of two, and 0.5 rounds to 0"
 
 BY_NAME: dict[str, DType] = {d.name: d for d in DTYPES}
 BY_OIP: dict[str, DType] = {d.oip: d for d in DTYPES if d.oip is not None}
@@ -177,10 +184,9 @@ OTHER_NAMES: dict[str, str | None] = {
     **dict.fromkeys(("longdouble", "float96", "float128"), "float64"),
     **dict.fromkeys(("complex32", "complex64", "complex128", "complex192", "complex256")),
     **dict.fromkeys(("qint8", "quint8", "qint16", "quint16", "qint32", "quint4x2", "quint2x4")),
-    **dict.fromkeys(("int1", "int2", "int4", "int128", "uint1", "uint2", "uint4", "uint128")),
-    **dict.fromkeys(("float8_e3m4", "float8_e4m3", "float8_e4m3fnuz", "float8_e4m3b11fnuz")),
-    **dict.fromkeys(("float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn", "float4_e2m1fn_x2")),
-    **dict.fromkeys(("float6_e2m3fn", "float6_e3m2fn")),
+    **dict.fromkeys(("int1", "int2", "int128", "uint1", "uint2", "uint128")),
+    **dict.fromkeys(("float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz")),
+    **dict.fromkeys(("float4_e2m1fn_x2", "float6_e2m3fn", "float6_e3m2fn")),
 }
 
 _BY_NUMPY: dict[np.dtype[Any], DType] = {

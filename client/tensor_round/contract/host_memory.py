@@ -46,8 +46,20 @@ def check_writable(out: Array) -> None:
         raise InvalidArgument("out has elements that share memory with each other")
 
 
+def elements(memory: npt.NDArray[np.uint8], layout: Layout) -> Array:
+    """The elements of a layout in its bytes: a view, or a copy of those of 4 bits."""
+    if not layout.dtype.is_sub_byte:
+        return strided_view(memory, layout)
+    copied = np.empty(layout.shape, layout.dtype.numpy)
+    unpack(memory[: layout.element_bytes], copied)
+    return copied
+
+
 def strided_view(memory: npt.NDArray[np.uint8], layout: Layout) -> Array:
-    """The elements of a layout, as a view of its bytes; trailing padding may be missing."""
+    """The elements of a layout, as a view of its bytes; trailing padding may be missing.
+
+    A type of 4 bits has none: see :func:`elements`.
+    """
     if layout.element_count == 0:
         return np.empty(layout.shape, layout.dtype.numpy)
     steps = [
@@ -55,6 +67,24 @@ def strided_view(memory: npt.NDArray[np.uint8], layout: Layout) -> Array:
         for stride, size in zip(layout.strides, layout.shape, strict=True)
     ]
     return np.ndarray(layout.shape, layout.dtype.numpy, memory, strides=steps)
+
+
+def pack(elements: Array) -> npt.NDArray[np.uint8]:
+    """The bytes on the wire of elements of 4 bits, in C order; NumPy's have a byte each."""
+    flat = np.ascontiguousarray(elements).reshape(-1).view(np.uint8)
+    packed = flat[::2] & np.uint8(0x0F)
+    packed[: flat.size // 2] |= flat[1::2] << np.uint8(4)
+    return packed
+
+
+def unpack(packed: npt.NDArray[np.uint8], out: Array) -> None:
+    """Fill elements of 4 bits, in C order, from their bytes on the wire."""
+    is_run = out.flags.c_contiguous
+    flat = out.reshape(-1).view(np.uint8) if is_run else np.empty(out.size, np.uint8)
+    np.bitwise_and(packed, 0x0F, out=flat[::2])
+    np.right_shift(packed[: flat.size // 2], 4, out=flat[1::2])
+    if not is_run:
+        bits(out)[...] = flat.reshape(out.shape)
 
 
 def bits(array: Array) -> npt.NDArray[np.unsignedinteger[Any]]:

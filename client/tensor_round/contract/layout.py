@@ -50,6 +50,8 @@ class FieldNames:
 class Layout:
     """The places of a tensor's elements in its buffer.
 
+    Elements of less than a byte are packed in C order: of two in a byte, the first is its low half,
+    and after an odd number of them the last high half has no meaning, and is 0 in results.
     ``strides`` are in elements and never negative; 0 repeats one element along a dimension
     (broadcast). ``byte_length`` is the length of the whole buffer, gaps and padding included. Use
     :meth:`of`, which validates, to make one.
@@ -78,7 +80,7 @@ class Layout:
             raise InvalidDescriptor.of(faults)
         steps = packed_strides(shape) if strides is None else tuple(strides)
         if byte_length is None:
-            byte_length = span(shape, steps) * dtype.itemsize
+            byte_length = dtype.nbytes(span(shape, steps))
         return cls(dtype, tuple(shape), steps, byte_length)
 
     @cached_property
@@ -89,7 +91,7 @@ class Layout:
     @cached_property
     def element_bytes(self) -> int:
         """Bytes of all elements, without gaps and padding."""
-        return self.element_count * self.dtype.itemsize
+        return self.dtype.nbytes(self.element_count)
 
     @cached_property
     def is_dense(self) -> bool:
@@ -104,6 +106,11 @@ class Layout:
                 return False
             step *= size
         return True
+
+    @cached_property
+    def has_spare_bits(self) -> bool:
+        """Whether the last byte of the elements has bits of none."""
+        return self.element_count * self.dtype.width % 8 > 0
 
     @cached_property
     def is_packed(self) -> bool:
@@ -155,10 +162,15 @@ def layout_faults(
     if strides is not None and len(strides) != len(shape):
         why = f"must have one entry per dimension, {len(shape)}, got {len(strides)}"
         faults.append(Fault((*loc, names.strides), why))
+    if strides is not None and dtype.is_sub_byte and not faults:
+        whole = Layout(dtype, tuple(shape), tuple(strides), 0)
+        if not whole.is_packed:
+            why = f"must be those of packed C order for {dtype.name}, of which a byte has two"
+            faults.append(Fault((*loc, names.strides), f"{why}: {list(packed_strides(shape))}"))
     if faults or byte_length is None:
         return faults
     steps = packed_strides(shape) if strides is None else strides
-    least = span(shape, steps) * dtype.itemsize
+    least = dtype.nbytes(span(shape, steps))
     if byte_length < least:
         why = f"must be at least {shown(least)}, the end of the last element"
         faults.append(Fault((*loc, names.byte_length), f"{why}, got {shown(byte_length)}"))

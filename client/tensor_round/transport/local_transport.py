@@ -27,8 +27,8 @@ class Engine(Protocol):
     def resolve(self, descriptor: bytes, length: int) -> Call:
         """The call of a descriptor with a payload of ``length`` bytes."""
 
-    def round_run(self, call: Call, source: memoryview, target: memoryview) -> None:
-        """Round elements of a call from one run of bytes into another, or in place."""
+    def round_run(self, call: Call, start: int, source: memoryview, target: memoryview) -> None:
+        """Round elements of a call, from byte ``start`` on, into another run, or in place."""
 
     def round_all(
         self, call: Call, payload: memoryview, take: Callable[[memoryview], None]
@@ -138,7 +138,7 @@ async def _receive_tensor(
         # The buffers of sinks hold whole elements.
         count = min(len(buffer), end - done, _PIECE_BYTES)
         source = payload[done : done + count]
-        await run(partial(engine.round_run, call, source, buffer[:count]), count)
+        await run(partial(engine.round_run, call, done, source, buffer[:count]), count)
         reader.advance(count)
         done += count
     copy_into(reader, bytes(call.input.byte_length - end))  # the padding behind the elements

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 from tensor_round.contract.call import Call
-from tensor_round.contract.dtypes import DTYPES, DType
+from tensor_round.contract.dtypes import ROUNDABLE, DType
 from tensor_round.contract.functions import RoundToIntegral
 from tensor_round.contract.layout import Layout
 from tensor_round.contract.rounding import Rounding
@@ -27,8 +27,11 @@ class WrongBits(Exception):
 def patterns(dtype: DType) -> Bytes:
     """All patterns of an 8- or 16-bit type; of a wider type all combinations of its upper 16 bits.
 
-    The lower bits of a wider type are in turn all zeros, all ones, 0...01 and 10...0.
+    The lower bits of a wider type are in turn all zeros, all ones, 0...01 and 10...0. Of a type of
+    4 bits they are all pairs.
     """
+    if dtype.is_sub_byte:
+        return np.arange(1 << 8, dtype=np.uint8)
     count = 1 << min(dtype.width, 16)
     upper = np.arange(count, dtype=dtype.bits)
     lower_bits = dtype.width - 16
@@ -45,12 +48,14 @@ def prove(device_round: DeviceRound, host_round: Round) -> None:
 
     Raises :class:`WrongBits`.
     """
-    for dtype in DTYPES:
-        packed = Layout.of(dtype, (2, patterns(dtype).size // dtype.itemsize // 2))
-        spaced = Layout.of(dtype, packed.shape, (1, 5))
+    for dtype in ROUNDABLE:
+        packed = Layout.of(dtype, (2, dtype.count(patterns(dtype).size) // 2))
         for rounding in Rounding:
             function = RoundToIntegral(rounding)
             _prove_call(device_round, host_round, Call.packed_output(function, packed))
+        if dtype.is_sub_byte:
+            continue
+        spaced = Layout.of(dtype, packed.shape, (1, 5))
         # The strided copy does not depend on the rounding: the last one is enough.
         _prove_call(device_round, host_round, Call(function, packed, spaced, packed.byte_length))
 

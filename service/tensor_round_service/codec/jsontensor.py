@@ -24,6 +24,8 @@ import numpy.typing as npt
 
 from tensor_round.contract.dtypes import DType
 from tensor_round.contract.errors import InvalidDescriptor
+from tensor_round.contract.host_memory import elements, pack
+from tensor_round.contract.layout import Layout
 from tensor_round.contract.progress import Pause, no_pause
 
 from . import nesting
@@ -62,8 +64,8 @@ def read(
     ``data`` is a value of ``strictjson.loads(..., numbers="exact")``: arrays nested exactly as
     ``shape``, or one flat array. With ``any_nesting`` any nesting is read in row-major order, as
     the Open Inference Protocol has it. Floats may also be the strings in :data:`SPECIALS`. They
-    are rounded once, ties to even; overflow gives infinity, or NaN in float8_e4m3fn, which has no
-    infinity. Integers must be in range and written as integers: ``1``, not ``1.0`` or ``1e0``.
+    are rounded once, ties to even, as :func:`patterns` says. Integers must be in range and written
+    as integers: ``1``, not ``1.0`` or ``1e0``.
 
     Raises :class:`PayloadSizeMismatch` naming both counts if there are fewer or more
     numbers than ``shape`` has elements, and :class:`InvalidDescriptor` with the path
@@ -72,11 +74,11 @@ def read(
     leaves = nesting.flatten(data, shape, any_nesting=any_nesting, loc=loc, pause=pause)
     wrong = _wrong_type(leaves, dtype, pause)
     if wrong is None and dtype.is_float:
-        return patterns(leaves, dtype, pause).view(np.uint8).data
+        return _bytes(patterns(leaves, dtype, pause), dtype)
     if wrong is None:
         values = _leading_integers(leaves, dtype, pause)
         if len(values) == len(leaves):
-            return values.view(np.uint8).data
+            return _bytes(values, dtype)
         low, high = _limits(dtype)
         must = f"must be an integer from {low} to {high}, without fraction or exponent"
         wrong = len(values), must
@@ -102,7 +104,8 @@ def write(
     """
     if 0 in shape:
         return [nesting.empty(shape).encode("ascii")]
-    values = np.frombuffer(payload, dtype.numpy, math.prod(shape))
+    layout = Layout.of(dtype, (math.prod(shape),))
+    values = elements(np.frombuffer(payload, np.uint8), layout)
     parts: list[bytes] = []
     texts: list[str] = []
     length = 0
@@ -123,7 +126,7 @@ def text_bytes(dtype: DType, shape: Sequence[int]) -> int:
         nesting.arrays(shape), nesting.MAX_CONTAINERS
     )
     temporary = min(count, BLOCK) * _STRING_BYTES + min(length, _PIECE_BYTES) * _COPIES
-    return length + temporary
+    return length + temporary + (count if dtype.is_sub_byte else 0)
 
 
 @cache
@@ -131,8 +134,8 @@ def longest_number(dtype: DType) -> int:
     """The most characters that :func:`write` gives for a number of this dtype."""
     if not dtype.is_float:
         return max(len(str(limit)) for limit in _limits(dtype))
-    if dtype.width == 8:
-        every = np.arange(256, dtype=np.uint8).view(dtype.numpy)
+    if dtype.width <= 8:
+        every = np.arange(1 << dtype.width, dtype=np.uint8).view(dtype.numpy)
         return max(map(len, _number_texts(every, dtype, nan_tokens=False)))
     return len(repr(-sys.float_info.max))  # the longest of any float64
 
@@ -174,7 +177,8 @@ def _texts(
 
 def _number_texts(values: npt.NDArray[Any], dtype: DType, nan_tokens: bool) -> list[str]:
     if not dtype.is_float:
-        return list(map(int.__repr__, values.tolist()))
+        integers = values.astype(np.int8) if dtype.is_sub_byte else values
+        return list(map(int.__repr__, integers.tolist()))
     # Widening is exact; a signalling NaN raises the invalid flag, which is of no interest.
     with np.errstate(invalid="ignore"):
         doubles = values.astype(np.float64)
@@ -190,8 +194,9 @@ def patterns(
 ) -> npt.NDArray[np.unsignedinteger]:
     """The patterns of decimals in a float dtype, rounded to nearest, ties to even.
 
-    Each text is a JSON number or one of NaN, Infinity and -Infinity. Zeros keep their sign.
-    Overflow gives infinity, or NaN in float8_e4m3fn, which has no infinity.
+    Each text is a JSON number or one of NaN, Infinity and -Infinity. Zeros keep their sign, if the
+    type has -0. Overflow gives infinity, without one the type's NaN, and without a NaN the largest
+    number, as which a NaN is read too. In float8_e8m0fnu, all but positive numbers are NaN.
     """
     bits = np.empty(len(texts), dtype.bits)
     for start in range(0, len(texts), BLOCK):
@@ -209,7 +214,8 @@ def _narrowed(
 ) -> npt.NDArray[np.unsignedinteger]:
     """The patterns of decimals in a narrower dtype than float64; ``doubles`` are the nearest."""
     _, exponents = np.frexp(doubles)
-    least_exponent = 1 - dtype.exponent_bias
+    # A type without a sign has no subnormals either.
+    least_exponent = dtype.is_signed - dtype.exponent_bias
     # The exponent of the last bit that a value has in the dtype.
     last = np.maximum(exponents - 1, least_exponent) - dtype.mantissa_bits
     # Overflow and NaN raise flags, which are of no interest.
@@ -221,9 +227,22 @@ def _narrowed(
                 magnitude = abs(scaled[index]) + 0.5 * side
                 whole[index] = np.copysign(magnitude, scaled[index])
         # Both steps are exact, except for overflow.
-        rounded = np.ldexp(whole, last).astype(dtype.numpy)
-    bits: npt.NDArray[np.unsignedinteger] = rounded.view(dtype.bits)
+        rounded = np.ldexp(whole, last)
+        if not dtype.is_signed:
+            least = 2.0 ** (least_exponent - dtype.mantissa_bits)
+            rounded = np.where(doubles > 0, np.maximum(rounded, least), np.nan)
+            for index in np.flatnonzero(doubles == 0).tolist():
+                if not np.signbit(doubles[index]) and _side(texts[index], 0.0):
+                    rounded[index] = least
+        if dtype.nan is None:
+            rounded[np.isnan(rounded)] = np.inf
+        bits: npt.NDArray[np.unsignedinteger] = rounded.astype(dtype.numpy).view(dtype.bits)
     return bits
+
+
+def _bytes(values: npt.NDArray[Any], dtype: DType) -> memoryview:
+    """The bytes of elements on the wire."""
+    return (pack(values) if dtype.is_sub_byte else values.view(np.uint8)).data
 
 
 def _side(text: bytes | str, double: float) -> int:
@@ -235,8 +254,7 @@ def _side(text: bytes | str, double: float) -> int:
 
 def _limits(dtype: DType) -> tuple[int, int]:
     """The least and the greatest value of an integer dtype."""
-    info = np.iinfo(dtype.numpy)
-    return int(info.min), int(info.max)
+    return -dtype.sign_bit, (1 << dtype.width) - 1 - dtype.sign_bit
 
 
 def _leading_integers(texts: Sequence[bytes], dtype: DType, pause: Pause) -> npt.NDArray[Any]:

@@ -8,8 +8,8 @@ import numpy as np
 
 from tensor_round.contract.call import Call
 from tensor_round.contract.differences.document import Differences
-from tensor_round.contract.dtypes import BY_NAME
-from tensor_round.contract.layout import Layout, check_size
+from tensor_round.contract.host_memory import Array, elements, strided_view
+from tensor_round.contract.layout import check_size
 from tensor_round.contract.progress import Pause
 from tensor_round.contract.wire import http_fields, strictjson
 
@@ -64,9 +64,9 @@ class _Comparing(TensorOperation):
 
     async def respond(self, plan: Plan, memory: Bytes, job: Job) -> Response:
         """Compare the roundings on a tensor."""
-        work = partial(_text, memory, plan.call.input, job, swapped=plan.is_swapped)
-        text = await self._engine.run_slowly(work, ON_A_THREAD, job, is_timed=True)
-        return json_response([text], job)
+        work = partial(_text, plan, memory, job)
+        parts = await self._engine.run_slowly(work, ON_A_THREAD, job, is_timed=True)
+        return json_response(parts, job)
 
     def text_bytes(self, document: TensorDocument) -> int:
         """Nothing: the differences are few."""
@@ -76,19 +76,30 @@ class _Comparing(TensorOperation):
         self, document: TensorDocument, memory: Bytes, job: Job, pause: Pause
     ) -> list[bytes]:
         """Compare the roundings on the tensor of a document."""
-        return [_text(memory, document.call.input, job, pause)]
+        return _compared(elements(memory, document.call.input), job, pause)
 
 
-def _text(memory: Bytes, layout: Layout, job: Job, pause: Pause, *, swapped: bool = False) -> bytes:
-    text = strictjson.dumps(compared(memory, layout, swapped=swapped, pause=pause))
+def _text(plan: Plan, memory: Bytes, job: Job, pause: Pause) -> list[bytes]:
+    layout = plan.call.input
+    if plan.stored is not None:  # elements of 4 bits, each in a byte
+        memory &= 0x0F
+        array = strided_view(memory, plan.stored).view(layout.dtype.numpy)
+    else:
+        array = elements(memory, layout)
+    if plan.is_swapped:
+        array = array.view(array.dtype.newbyteorder(">"))
+    return _compared(array, job, pause)
+
+
+def _compared(array: Array, job: Job, pause: Pause) -> list[bytes]:
+    text = strictjson.dumps(compared(array, pause))
     job.executed_by = "numpy"
-    return text
+    return [text]
 
 
 def _operation() -> Schema:
     """The OpenAPI operation."""
-    data = np.array(REQUEST["data"], np.float32)
-    example = compared(data.view(np.uint8), Layout.of(BY_NAME["float32"], data.shape))
+    example = compared(np.array(REQUEST["data"], np.float32))
     return tensor_operation(
         "compare",
         "Compare roundings on a tensor",

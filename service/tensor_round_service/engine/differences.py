@@ -9,14 +9,13 @@ import numpy as np
 from tensor_round.contract import host_memory
 from tensor_round.contract.differences.classes import Bits
 from tensor_round.contract.differences.directions import DirectionTally
-from tensor_round.contract.dtypes import BY_NAME
+from tensor_round.contract.dtypes import BY_NAME, dtype_name
 from tensor_round.contract.errors import InvalidDescriptor
 from tensor_round.contract.layout import Layout
 from tensor_round.contract.operators.dialects.ieee754 import IEEE754Round
 from tensor_round.contract.progress import Pause, no_pause
 from tensor_round.contract.rounding import Rounding
 
-from ..backends import Bytes
 from ..backends.cpu.backend import rounder
 
 #: Elements compared at once: with all temporaries they stay in a core's cache.
@@ -30,22 +29,18 @@ def check_dense(layout: Layout) -> None:
         raise InvalidDescriptor.at(("strides",), rule)
 
 
-def compared(
-    memory: Bytes, layout: Layout, *, swapped: bool = False, pause: Pause = no_pause
-) -> dict[str, Any]:
-    """The differences on a tensor, as JSON values; ``swapped`` means big-endian elements.
+def compared(elements: host_memory.Array, pause: Pause = no_pause) -> dict[str, Any]:
+    """The differences on a tensor, as JSON values.
 
     Raises :class:`InvalidDescriptor` for a rank that no operator accepts, as a .npy file may have.
     """
-    IEEE754Round().prepare(layout.dtype.name, layout.shape)
-    elements = host_memory.strided_view(memory, layout)
-    if swapped:
-        elements = elements.view(elements.dtype.newbyteorder(">"))
-    tally = DirectionTally(layout.dtype.name, _rounded)
+    dtype, shape = dtype_name(elements.dtype), elements.shape
+    IEEE754Round().prepare(dtype, shape)
+    tally = DirectionTally(dtype, _rounded)
     for bits in host_memory.patterns(elements, BLOCK):
         tally.add(bits)
         pause()
-    return tally.differences(layout.shape).as_data()
+    return tally.differences(shape).as_data()
 
 
 def _rounded(bits: Bits, dtype: str, rounding: str) -> Bits:

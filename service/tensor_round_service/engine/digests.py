@@ -10,6 +10,7 @@ from tensor_round.contract.call import Call
 from tensor_round.contract.digests import DIGESTS
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import BackendFailed
+from tensor_round.contract.host_memory import pack
 from tensor_round.contract.rounding import Rounding
 
 from ..backends import Backend, Round
@@ -19,8 +20,9 @@ from ..service_types import Conformance, PatternDigest
 def digest(round_: Round, dtype_name: str, rounding: Rounding) -> str:
     """SHA-256 of the results for all bit patterns of a type, in ascending order."""
     dtype = BY_NAME[dtype_name]
-    patterns = np.arange(1 << dtype.width, dtype=dtype.bits).view(np.uint8)
-    call = Call.packed(rounding, dtype_name, (patterns.size // dtype.itemsize,))
+    every = np.arange(1 << dtype.width, dtype=dtype.bits)
+    patterns = pack(every) if dtype.is_sub_byte else every.view(np.uint8)
+    call = Call.packed(rounding, dtype_name, every.shape)
     round_(call, patterns, patterns)
     return hashlib.sha256(patterns.data).hexdigest()
 

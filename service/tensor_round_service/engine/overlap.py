@@ -67,7 +67,7 @@ class Overlap:
     def _run(self, start: int, end: int) -> str:
         """Compute the results of these bytes, and move narrower ones behind those before them."""
         piece = self.source[start:end]
-        call = self.call.flat(piece.size)
+        call = self.call.flat(piece.size, start)
         result = in_place(call, piece)
         executed_by = self.backend.round(call, piece, result)
         to = self.call.result_bytes(start)

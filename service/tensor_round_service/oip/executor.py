@@ -21,7 +21,7 @@ from ..engine.job import Job
 from ..net.bodies import Parts
 from . import infer_json
 from .cuda_memory import CudaSharedMemory
-from .plan import CACHED_HEADER_BYTES, SYSTEM_MEMORY_OFF, InferencePlan
+from .plan import CACHED_HEADER_BYTES, SYSTEM_MEMORY_OFF, InferencePlan, carried_shape
 from .posix_memory import PosixPart, PosixSharedMemory
 from .regions import check_aliasing
 
@@ -78,7 +78,7 @@ class InferenceExecutor:
         ):
             return INLINE_BYTES + plan.call.nbytes  # the event loop must not wait for a device
         read = plan.header_length * JSON_COST if isinstance(plan.source, infer_json.Inline) else 0
-        written = plan.call.output.element_count * NUMBER_COST if plan.returns_json_data else 0
+        written = plan.numbers * NUMBER_COST if plan.returns_json_data else 0
         return plan.call.input.byte_length + read + written
 
     def run(
@@ -93,10 +93,13 @@ class InferenceExecutor:
             rounded = self._rounded(plan, received, job, pause)
             if plan.output.binary:
                 return [rounded.data]
-            flat = (plan.call.output.element_count,)
             tokens = not plan.strict_json
             return jsontensor.write(
-                rounded.data, plan.output_carrier, flat, nan_tokens=tokens, pause=pause
+                rounded.data,
+                plan.output_carrier,
+                (plan.numbers,),
+                nan_tokens=tokens,
+                pause=pause,
             )
         if self._is_on_device(plan.output.region):
             self._round_on_device(plan, received, job, pause)
@@ -132,7 +135,7 @@ class InferenceExecutor:
         def work(start: int, end: int, thread: int) -> None:
             piece = operands[thread][: end - start]
             source.read(start, piece)
-            part = call.flat(piece.size)
+            part = call.flat(piece.size, start)
             if part.is_in_place:
                 result = in_place(part, piece)
             else:
@@ -156,7 +159,7 @@ class InferenceExecutor:
             def work(start: int, end: int, _thread: int) -> None:
                 piece = memory[start:end]
                 source.read(start, piece)
-                self._engine.round(call.flat(piece.size), piece, job, piece)
+                self._engine.round(call.flat(piece.size, start), piece, job, piece)
 
             self._for_each_piece(source.nbytes, work)
         return memory
@@ -165,7 +168,8 @@ class InferenceExecutor:
         """The input from JSON or shared memory, in a buffer of the job."""
         if isinstance(plan.source, infer_json.Inline):
             memory = job.allocate(plan.call.input.byte_length)
-            data, carrier, shape = plan.source.data, plan.carrier, plan.call.input.shape
+            data, carrier = plan.source.data, plan.carrier
+            shape = carried_shape(plan.call.input)
             is_kept = plan.header_length <= CACHED_HEADER_BYTES
             with nullcontext() if is_kept else nesting.freed(data):
                 memory.data[:] = jsontensor.read(

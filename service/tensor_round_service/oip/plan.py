@@ -73,6 +73,11 @@ class InferencePlan:
         return _carrier(self.call.output.dtype)
 
     @cached_property
+    def numbers(self) -> int:
+        """The numbers of the output as JSON: its elements, or the bytes that carry them."""
+        return self.call.output.byte_length // self.output_carrier.itemsize
+
+    @cached_property
     def uses_regions(self) -> bool:
         """Whether the inference reads or writes registered shared memory."""
         return isinstance(self.source, infer_json.Region) or self.output.region is not None
@@ -92,16 +97,16 @@ class InferencePlan:
         """Memory for the output's numbers as JSON, with all temporary copies, in bytes."""
         if not self.returns_json_data:
             return 0
-        return jsontensor.text_bytes(self.output_carrier, (self.call.output.element_count,))
+        return jsontensor.text_bytes(self.output_carrier, (self.numbers,))
 
     def check_sizes(self, limit_bytes: int) -> None:
         """Raise :class:`TensorTooLarge` for a tensor above the limit, or above that of JSON."""
         check_size(self.call.input, limit_bytes, "input")
         check_size(self.call.output, limit_bytes, "output")
-        count = self.call.output.element_count
+        count = self.numbers
         if self.returns_json_data and count > MAX_JSON_NUMBERS:
             raise TensorTooLarge(
-                f"the output has {count} elements, JSON responses have at most "
+                f"the output has {count} numbers, JSON responses have at most "
                 f"{MAX_JSON_NUMBERS}; request binary data",
                 limit_bytes=MAX_JSON_NUMBERS * self.output_carrier.itemsize,
                 got_bytes=self.call.output.byte_length,
@@ -128,7 +133,7 @@ class InferencePlan:
         return {
             "name": self.output.name,
             "datatype": str(self.output_carrier.oip),
-            "shape": [*layout.shape],
+            "shape": [*carried_shape(layout)],
             **({"parameters": parameters} if parameters else {}),
         }
 
@@ -148,6 +153,17 @@ class InferencePlan:
 
 def _carrier(dtype: DType) -> DType:
     return CARRIER if dtype.oip is None else dtype
+
+
+def carried_shape(layout: Layout) -> tuple[int, ...]:
+    """The shape of a tensor in the messages: of elements, or of bytes that have two each.
+
+    The last dimension has half the size, if that is even; else all bytes are in one.
+    """
+    *others, last = layout.shape or (1,)
+    if not layout.dtype.is_sub_byte:
+        return layout.shape
+    return (layout.byte_length,) if last % 2 else (*others, last // 2)
 
 
 def raw_request(model: Model, nbytes: int) -> infer_json.Request:
@@ -196,8 +212,11 @@ def _call(model: Model, request: infer_json.Request, tensor: infer_json.Input) -
     operator = operator_for(model, request.parameters)
     with _placed("inputs", 0, "datatype"):
         dtype = element_type(model, tensor.datatype, _carried(request, tensor))
+    shape = tensor.shape
+    if dtype.is_sub_byte:  # its carrier's elements are bytes
+        shape = (*shape[:-1], 2 * shape[-1]) if shape else (2,)
     with _placed("inputs", 0):
-        resolved = operator.prepare(dtype.name, tensor.shape).call
+        resolved = operator.prepare(dtype.name, shape).call
     # A packed layout: DirectML's own would be padded to a multiple of 4 bytes.
     packed = Layout.of(dtype, resolved.input.shape)
     return Call.packed_output(resolved.function, packed, resolved.output.dtype)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 from tensor_round.contract.call import Call, wrong_size
 from tensor_round.contract.dtypes import DType
 from tensor_round.contract.errors import MalformedNpy
+from tensor_round.contract.layout import Layout
 from tensor_round.contract.operators.dialects.ieee754 import IEEE754Convert, IEEE754Round
 from tensor_round.contract.operators.operator import RoundOperator
 from tensor_round.contract.wire import http_fields, npy
@@ -41,7 +43,12 @@ class NpyHandler:
         dtype = npy.resolve_dtype(header, query.get("dtype"))
         call = _call_of(operator, header, dtype)
         needed = self._operation.needed_bytes(call)
-        whole = header.header_length + call.input.byte_length
+        stored, received = header.layout(dtype), call
+        halves = [layout.dtype.is_sub_byte for layout in (call.input, call.output)]
+        needed += sum(halves) * stored.element_count
+        if dtype.is_sub_byte:
+            received = Call(call.function, stored, stored, stored.byte_length)
+        whole = header.header_length + stored.byte_length
         if length not in (None, whole):
             raise wrong_size(length, (whole,))
         plan = Plan(
@@ -52,15 +59,16 @@ class NpyHandler:
             fixed=_NPY,
             header=_header_of(header, call),
             is_swapped=header.byte_order == "big",
+            stored=stored if any(halves) else None,
         )
         memory = await receive(
-            call,
+            received,
             source,
             job,
             self._engine,
             needed,
-            lengths=call.lengths,
-            overlaps=self._operation.overlaps and not plan.is_swapped,
+            lengths=received.lengths,
+            overlaps=self._operation.overlaps and not plan.is_swapped and received is call,
         )
         return await self._operation.respond(plan, memory, job)
 
@@ -78,12 +86,16 @@ async def _read_header(source: ByteSource) -> npy.NpyHeader:
 
 def _call_of(operator: RoundOperator, header: npy.NpyHeader, dtype: DType) -> Call:
     """The call on a file; raises :class:`InvalidDescriptor` if the operator refuses the tensor."""
-    layout = header.layout(dtype)
     # ieee754 accepts the rank of every .npy file.
     has_any_rank = isinstance(operator, IEEE754Round | IEEE754Convert)
-    shape = (layout.element_count,) if has_any_rank else layout.shape
+    shape = (math.prod(header.shape),) if has_any_rank else header.shape
     resolved = operator.prepare(dtype.name, shape).call
-    output = header.layout(resolved.output.dtype)
+    target = resolved.output.dtype
+    if dtype.is_sub_byte or target.is_sub_byte:
+        # In the file's order, whichever that is: packed elements have no other.
+        shape = header.shape[::-1] if header.fortran_order else header.shape
+        return Call.packed_output(resolved.function, Layout.of(dtype, shape), target)
+    layout, output = header.layout(dtype), header.layout(target)
     return Call(resolved.function, layout, output, layout.byte_length)
 
 

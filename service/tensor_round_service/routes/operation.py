@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from tensor_round.contract.call import Call
+from tensor_round.contract.layout import Layout
 from tensor_round.contract.progress import Pause
 from tensor_round.contract.wire import http_fields
 
@@ -39,6 +40,8 @@ class Plan:
     header: bytes = b""
     #: Whether the elements are big-endian.
     is_swapped: bool = False
+    #: The layout in a .npy file if operands or results have 4 bits: each has a byte there.
+    stored: Layout | None = None
 
 
 class TensorOperation(Protocol):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import partial
 
 from tensor_round.contract.call import Call
+from tensor_round.contract.host_memory import pack, unpack
 from tensor_round.contract.progress import Pause
 from tensor_round.contract.wire import npy
 
@@ -50,8 +51,8 @@ class _Rounding(TensorOperation):
         call = plan.call
         job.dialect, job.call = plan.dialect, call
         work = partial(self._engine.round, call, memory, job)
-        if plan.is_swapped:
-            work = partial(_round_swapped, self._engine, call, memory, job)
+        if plan.is_swapped or plan.stored is not None:
+            work = partial(_round_stored, self._engine, plan, memory, job)
         target = await self._engine.run(work, call.nbytes, plan.cost, job)
         parts: list[bytes | memoryview] = [plan.header] if plan.header else []
         return response(plan.fixed, [*parts, target.data], job)
@@ -68,11 +69,16 @@ class _Rounding(TensorOperation):
         return document.response(self._engine.round(document.call, memory, job).data, pause)
 
 
-def _round_swapped(engine: Engine, call: Call, source: Bytes, job: Job) -> Bytes:
-    """Round big-endian elements: swap the bytes, round, swap back."""
-    bits = source.view(call.input.dtype.bits)
-    bits.byteswap(inplace=True)
-    target = engine.round(call, source, job)
-    if npy.has_byte_order(call.output.dtype):
-        target.view(call.output.dtype.bits).byteswap(inplace=True)
+def _round_stored(engine: Engine, plan: Plan, source: Bytes, job: Job) -> Bytes:
+    """Round elements as .npy files have them: big-endian, or of 4 bits, with a byte each."""
+    call = plan.call
+    given, result = call.input.dtype, call.output.dtype
+    if plan.is_swapped:
+        source.view(given.bits).byteswap(inplace=True)
+    target = engine.round(call, pack(source) if given.is_sub_byte else source, job)
+    if plan.is_swapped and npy.has_byte_order(result):
+        target.view(result.bits).byteswap(inplace=True)
+    if result.is_sub_byte:
+        packed, target = target, job.allocate(call.output.element_count)
+        unpack(packed, target)
     return target

@@ -27,11 +27,13 @@ from tensor_round.contract.errors import (
 from tensor_round.contract.functions import RoundToIntegral
 from tensor_round.contract.host_memory import (
     bits,
+    pack,
     patterns,
     refuse_loss_of_gradient,
     refuse_loss_of_mask,
     runs,
     strided_view,
+    unpack,
 )
 from tensor_round.contract.layout import FieldNames, Layout, are_distinct, check_size, layout_faults
 from tensor_round.contract.rounding import Rounding
@@ -39,6 +41,7 @@ from tensor_round.contract.rounding import Rounding
 F16 = BY_NAME["float16"]
 F32 = BY_NAME["float32"]
 I8 = BY_NAME["int8"]
+I4 = BY_NAME["int4"]
 
 
 def places(layout: Layout) -> list[int]:
@@ -168,7 +171,7 @@ def test_layouts_of_many_dimensions_and_of_large_sizes(
 def test_a_packed_layout_is_numpys(dtype: Any) -> None:
     array = np.empty((3, 1, 4), dtype.numpy)
     layout = Layout.of(dtype, array.shape)
-    assert layout.byte_length == array.nbytes
+    assert layout.byte_length == array.nbytes * dtype.width // (8 * dtype.itemsize)
     assert [stride * dtype.itemsize for stride in layout.strides] == list(array.strides)
     assert Layout.of(dtype, (2, 0, 3)).strides == (3, 3, 1)
 
@@ -210,6 +213,36 @@ def test_invalid_layout_is_refused_in_the_dialects_names(
     assert [str(fault) for fault in found] == [f"{path}: {why}" for path, why in faults.items()]
     with pytest.raises(InvalidDescriptor):
         Layout.of(F32, shape, strides, byte_length)
+
+
+def test_types_of_4_bits_have_two_elements_a_byte_in_c_order() -> None:
+    odd = Layout.of(I4, [3, 1, 3], [3, 7, 1], 6)
+    assert (odd.element_bytes, odd.byte_length, odd.has_spare_bits) == (5, 6, True)
+    assert odd.is_dense
+    assert odd.is_packed
+    assert not Layout.of(I4, [2, 3]).has_spare_bits
+    assert [Layout.of(I4, [n]).byte_length for n in range(4)] == [0, 1, 1, 2]
+    for strides in ([1, 2], [4, 1], [0, 1]):
+        with pytest.raises(InvalidDescriptor, match=r"packed C order for int4.*: \[3, 1") as caught:
+            Layout.of(I4, [2, 3], strides)
+        assert caught.value.faults[0].loc == ("strides",)
+    with pytest.raises(InvalidDescriptor, match="must be at least 3, the end of the last"):
+        Layout.of(I4, [5], None, 2)
+
+
+@given(st.lists(st.integers(-8, 7)))
+def test_the_first_of_two_elements_is_the_low_half_of_their_byte(values: list[int]) -> None:
+    elements = np.array(values).astype(I4.numpy)
+    packed = pack(elements)
+    assert packed.tobytes() == bytes(
+        sum((value & 15) << 4 * place for place, value in enumerate(pair))
+        for pair in (values[at : at + 2] for at in range(0, len(values), 2))
+    )
+    found = np.empty_like(elements)
+    if len(values) % 2:
+        packed[-1] |= 0xF0  # no element has it
+    unpack(packed, found)
+    np.testing.assert_array_equal(found.view(np.uint8), elements.view(np.uint8))
 
 
 def test_the_size_limit_is_inclusive() -> None:

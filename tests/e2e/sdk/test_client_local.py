@@ -160,7 +160,7 @@ def test_engine_failure_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
     call = engine.resolve(json.dumps(ieee754("float32", [3])).encode(), 12)
     memory = memoryview(bytearray(12))
     with pytest.raises(errors.Overloaded):
-        engine.round_run(call, memory, memory)
+        engine.round_run(call, 0, memory, memory)
 
 
 def test_it_takes_no_transport() -> None:

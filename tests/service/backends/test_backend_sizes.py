@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from support.cases.array_cases import on_wire
 from support.cases.backend_calls import flat_call, run_flat, sample_pair, tame_pair
 from support.cases.every import every
 from tensor_round.contract.dtypes import BY_NAME
@@ -48,7 +49,7 @@ def test_small_sizes(backend: Backend, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", [*FLOATS, "int8", "uint64"])
 def test_sizes_at_the_cuts(backend: Backend, dtype: str) -> None:
     def check(cut: str, offset: int, in_place: bool, pairs: str) -> None:
-        count = CUTS[cut] // (WIDTHS[dtype] // 8) + offset
+        count = CUTS[cut] * 8 // WIDTHS[dtype] + offset
         assert_sized(backend, dtype, "ties_to_away", count, in_place, pairs)
 
     every(check, CUTS, (-1, 0, 1), (False, True), PAIRS if dtype in FLOATS else ["hard"])
@@ -59,7 +60,7 @@ def test_sizes_for_all_threads(backend: Backend, dtype: str) -> None:
     row = BY_NAME[dtype]
 
     def check(rounding: str, pairs: str) -> None:
-        count = rounder(row, Rounding(rounding)).split_bytes // row.itemsize
+        count = row.count(rounder(row, Rounding(rounding)).split_bytes)
         assert_sized(backend, dtype, rounding, count * 5 // 4 + 3, in_place=True, pairs=pairs)
 
     every(check, ROUNDINGS, PAIRS)
@@ -70,10 +71,11 @@ def test_elements_may_lie_at_any_byte(backend: Backend, dtype: str) -> None:
     """A library's caller may round a part of a file that was read or mapped whole."""
     patterns, right = (np.resize(each, 60_001) for each in tame_pair(dtype, "ties_to_away"))
     for offset in (1, 2, 4):
-        memory = backend.allocate(offset + patterns.nbytes)[offset:]
-        memory[:] = patterns.view(np.uint8)
+        given, wanted = (on_wire(each.view(BY_NAME[dtype].numpy)) for each in (patterns, right))
+        memory = backend.allocate(offset + len(given))[offset:]
+        memory[:] = np.frombuffer(given, np.uint8)
         backend.round(flat_call(dtype, "ties_to_away", patterns.size), memory, memory)
-        assert memory.tobytes() == right.tobytes()
+        assert memory.tobytes() == wanted
 
 
 def lone_nan_places(count: int, block: int) -> list[int]:

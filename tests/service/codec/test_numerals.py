@@ -20,12 +20,13 @@ from tensor_round_verify.reference import FLOATS
 
 #: Enough digits for every float64 and every midpoint of narrower formats to be exact.
 EXACT = Context(prec=1100)
-NARROW = ["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"]
+NARROW = [name for name, fmt in FLOATS.items() if fmt.width <= 16]
 
-# The pattern of the first magnitude that is not finite.
+# The pattern of the first magnitude that is not finite; of a format of numbers alone, the last one.
 OVERFLOW = {
-    name: 0x7F if name == "float8_e4m3fn" else (1 << (fmt.width - 1)) - (1 << fmt.fraction_bits)
-    for name, fmt in FLOATS.items()
+    **{name: (1 << (fmt.width - 1)) - (1 << fmt.fraction_bits) for name, fmt in FLOATS.items()},
+    **{"float8_e4m3fn": 0x7F, "float4_e2m1fn": 7},
+    **dict.fromkeys(("float8_e4m3fnuz", "float8_e5m2fnuz"), 0x80),
 }
 
 
@@ -57,7 +58,7 @@ def patterns(texts: list[str], name: str) -> list[int]:
 
 
 def signed(magnitude: int, name: str) -> int:
-    return magnitude | FLOATS[name].sign_bit
+    return 0 if magnitude == 0 and name.endswith("fnuz") else magnitude | FLOATS[name].sign_bit
 
 
 @cache
@@ -131,6 +132,9 @@ NAN = {
     "float64": 0x7FF8000000000000,
     "float8_e4m3fn": 0x7F,
     "float8_e5m2": 0x7E,
+    "float8_e4m3fnuz": 0x80,
+    "float8_e5m2fnuz": 0x80,
+    "float4_e2m1fn": 7,  # it has no NaN: the largest number
 }
 
 
@@ -142,7 +146,17 @@ def test_nan_is_quiet_and_positive(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(FLOATS))
 @pytest.mark.parametrize("text", ["0", "0.0", "0e5", "0.000e-999999999", "1e-999999999"])
 def test_zeros_keep_their_sign(name: str, text: str) -> None:
-    assert patterns([text, "-" + text], name) == [0, FLOATS[name].sign_bit]
+    """But for 8-bit types whose -0 is a NaN."""
+    assert patterns([text, "-" + text], name) == [0, signed(0, name)]
+
+
+def test_powers_of_two_are_read_as_they_are_converted() -> None:
+    """Ties go to the larger one; what is positive and small to the least; all else is a NaN."""
+    numbers = {"1": 127, "1.5": 128, "1.4999999999999999999": 127, "3e38": 0xFF, "1.7e38": 0xFE}
+    tiny = dict.fromkeys(("5.9e-39", "1e-40", "1e-999"), 0)
+    nans = dict.fromkeys(("0", "-0", "-1", "1e999", "NaN", "Infinity", "-Infinity", "-1e-999"), 255)
+    texts = {**numbers, **tiny, **nans}
+    assert patterns([*texts], "float8_e8m0fnu") == [*texts.values()]
 
 
 @pytest.mark.parametrize("name", sorted(FLOATS))

@@ -44,6 +44,22 @@ def expected_bits(x: Array, rounding: str = "ties_to_even") -> Array:
     return rounded(bits(x), dtype_name(x), rounding)
 
 
+def on_wire(x: Array) -> bytes:
+    """The bytes of little-endian elements on the wire: two of 4 bits have one."""
+    if not BY_NAME[dtype_name(x)].is_sub_byte:
+        return x.tobytes()
+    halves = np.append(x.reshape(-1).view(np.uint8), np.zeros(x.size % 2, np.uint8))
+    return (halves[::2] | halves[1::2] << 4).tobytes()
+
+
+def off_wire(data: bytes, dtype: str, count: int) -> Array:
+    """So many elements from their bytes on the wire."""
+    kind, given = BY_NAME[dtype].numpy, np.frombuffer(data, np.uint8)
+    if not BY_NAME[dtype].is_sub_byte:
+        return given[: count * kind.itemsize].view(kind)
+    return np.stack([given & 15, given >> 4], 1).reshape(-1)[:count].view(kind)
+
+
 def dtype_name(x: Array) -> str:
     return x.dtype.newbyteorder("<").name
 

@@ -9,13 +9,15 @@ from functools import cache
 
 import numpy as np
 
+from support.cases.array_cases import off_wire, on_wire
 from tensor_round.contract.call import Call
+from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends import Backend, Bytes
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.engine.overlap import PIECE_BYTES
 from tensor_round_verify.patterns import samples
-from tensor_round_verify.reference import FLOATS, Bits, bits_type, rounded
+from tensor_round_verify.reference import FLOATS, Bits, rounded
 
 #: What stands in a target before a call: a byte of it left over would show.
 STALE = 0xAA
@@ -45,8 +47,8 @@ def run_flat(
 ) -> Bits:
     """The answers to ``patterns`` in a row."""
     call = flat_call(dtype, rounding, patterns.size)
-    answer = run(backend, call, patterns.tobytes(), in_place=in_place)
-    return np.frombuffer(answer, patterns.dtype)
+    answer = run(backend, call, on_wire(patterns.view(BY_NAME[dtype].numpy)), in_place=in_place)
+    return off_wire(answer, dtype, patterns.size).view(patterns.dtype)
 
 
 @cache
@@ -73,19 +75,17 @@ def tame_pair(dtype: str, rounding: str) -> tuple[Bits, Bits]:
 
 def expected(call: Call, source: bytes) -> bytes:
     """The answer by its definition: element by element, by the strides, zeros where none lies."""
-    dtype = call.input.dtype
-    size = dtype.itemsize
-    whole = len(source) // size * size
-    elements = np.frombuffer(source[:whole], bits_type(dtype.name))
-    results = rounded(elements, dtype.name, call.rounding).tobytes()
-    answer = bytearray(call.output.byte_length)
+    dtype, length = call.input.dtype, call.output.byte_length
+    elements = off_wire(source, dtype.name, dtype.count(len(source))).view(dtype.bits)
+    results = rounded(elements, dtype.name, call.rounding)
+    answer = np.zeros(dtype.count(length) + 1, dtype.bits)
     for index in itertools.product(*map(range, call.input.shape)):
         at, to = (
-            size * sum(i * stride for i, stride in zip(index, layout.strides, strict=True))
+            sum(i * stride for i, stride in zip(index, layout.strides, strict=True))
             for layout in (call.input, call.output)
         )
-        answer[to : to + size] = results[at : at + size]
-    return bytes(answer)
+        answer[to] = results[at]
+    return on_wire(answer.view(dtype.numpy))[:length]
 
 
 class WatchedBackend(NumpyBackend):

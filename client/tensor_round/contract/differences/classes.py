@@ -92,12 +92,17 @@ def _classify_block(bits: Bits, want: Bits, dtype: DType, codes: Codes) -> None:
     field = magnitude >> number(dtype.mantissa_bits)
     if field.min() == field.max():
         field = field[:1]
-    _classify_fractions(magnitude, field, dtype, codes, zero=want == sign, negative=sign != 0)
+    zero = want & number(dtype.sign_bit - 1) == 0
+    _classify_fractions(magnitude, field, dtype, codes, zero=zero, negative=sign != 0)
     if field.min() == 0:
         codes[(field == 0) & (magnitude != 0)] = PatternClass.SUBNORMAL
         codes[bits == 0] = PatternClass.POSITIVE_ZERO
-        codes[bits == dtype.sign_bit] = PatternClass.NEGATIVE_ZERO
-    if field.max() == (dtype.sign_bit - 1) >> dtype.mantissa_bits:
+        is_nan = dtype.specials == "negative_zero"
+        codes[bits == dtype.sign_bit] = (
+            PatternClass.QUIET_NAN if is_nan else PatternClass.NEGATIVE_ZERO
+        )
+    has_last_nan = dtype.specials in ("ieee", "all_ones")
+    if has_last_nan and field.max() == (dtype.sign_bit - 1) >> dtype.mantissa_bits:
         _classify_specials(bits, magnitude, dtype, codes)
 
 

@@ -17,7 +17,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from ..dtypes import DTYPES, DType
+from ..dtypes import BY_NAME, DTYPES, DType
 from ..errors import InvalidDescriptor, MalformedNpy, UnsupportedMediaType
 from ..layout import SIZE_LIMIT, Layout, packed_strides
 from ..quoting import shown
@@ -72,7 +72,11 @@ class NpyHeader:
         return math.prod(self.shape) * self.itemsize
 
     def layout(self, dtype: DType) -> Layout:
-        """The layout of the data, as if it were little-endian."""
+        """The layout of the data, as if it were little-endian.
+
+        Elements of 4 bits have a byte each in a file: their layout is that of uint8.
+        """
+        dtype = BY_NAME["uint8"] if dtype.is_sub_byte else dtype
         # Fortran strides of an empty tensor have no meaning, and could exceed the limit.
         if not self.fortran_order or 0 in self.shape:
             return Layout.of(dtype, self.shape)

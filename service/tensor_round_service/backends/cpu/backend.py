@@ -18,6 +18,7 @@ import numpy as np
 from tensor_round.contract import host_memory
 from tensor_round.contract.call import Call
 from tensor_round.contract.dtypes import DType
+from tensor_round.contract.layout import Layout
 from tensor_round.contract.rounding import Rounding
 
 from .. import Bytes, Round
@@ -147,7 +148,7 @@ class NumpyBackend:
             copy_strided(call, source, target)
             source = target
             # Gaps are zeros, and zero rounds to zero: round the whole run, gaps included.
-            length = target.size // dtype.itemsize * dtype.itemsize
+            length = dtype.nbytes(dtype.count(target.size))
         run = target if length == target.size else target[:length]
         operands = run if source is target else source[:length]
         if dtype.is_float:
@@ -161,6 +162,8 @@ class NumpyBackend:
             run[:] = operands
         if length < target.size:
             target[length:] = 0
+        if call.output.has_spare_bits:
+            clear_spare_bits(target, call.output)
         return self.name
 
     def _round_on_all_cores(self, rounder: Rounder, source: Bytes, target: Bytes) -> None:
@@ -191,12 +194,19 @@ def _parts(source: Bytes, target: Bytes, step: int) -> Iterator[tuple[Bytes, Byt
         yield (part if source is target else source[start : start + step]), part
 
 
+def clear_spare_bits(target: Bytes, layout: Layout) -> None:
+    """Clear the high half of the last byte, which no element has."""
+    target[layout.element_bytes - 1] &= 0x0F
+
+
 def copy_strided(call: Call, source: Bytes, target: Bytes) -> None:
     """Copy the elements from the input's layout to the output's, and zeros into the gaps."""
     output = call.output
     # A dense output has no gaps, but may have padding after its elements.
     covered = output.element_bytes if output.is_dense else 0
     target[covered:] = 0
-    if call.input.element_count:
+    if call.input.dtype.is_sub_byte:  # packed on both sides
+        target[:covered] = source[:covered]
+    elif call.input.element_count:
         elements = host_memory.bits(host_memory.strided_view(source, call.input))
         np.copyto(host_memory.bits(host_memory.strided_view(target, output)), elements)

@@ -31,8 +31,11 @@ logger = logging.getLogger(__name__)
 #: The order of compilation: the most common types first.
 DTYPES = tuple(
     BY_NAME[name]
-    for name in ("float32", "float16", "bfloat16", "float64", "float8_e4m3fn", "float8_e5m2")
-)
+    for name in (
+        "float32", "float16", "bfloat16", "float64", "float8_e4m3fn", "float8_e5m2",
+        "float8_e4m3fnuz", "float8_e5m2fnuz", "float4_e2m1fn",
+    )
+)  # fmt: skip
 
 #: AMD's processors since Zen. They follow a run of memory across pages: float32 and float64 take
 #: up to a third longer if the kernels ask for the next page too. An Intel gained by that.

@@ -10,6 +10,9 @@ So adding ``grid`` rounds to an integer, ties to even, and subtracting it leaves
 other directions are at most one unit away from it. Infinities and NaNs become integers, which
 stay unchanged.
 
+The type of 4 bits has two numbers with a fraction. They are found by their bits, two elements in a
+byte at once.
+
 A vector has the size of a cache line. LLVM uses several registers if they are shorter.
 """
 
@@ -99,7 +102,46 @@ _ON_A_GRID = """
   %nearest_bits = bitcast {floats} %nearest to {words}
 {rest}
   %lowered = lshr {words} %rounded, {shift}
+{signed}"""
+
+_SIGNED = """
   %result = or {words} %lowered, %sign"""
+#: Without a -0, a number that has become zero loses its sign; the NaN is the sign alone.
+_SIGNED_WITHOUT_NEGATIVE_ZERO = """
+  %is_left = icmp ne {words} %lowered, zeroinitializer
+  %is_sign = icmp eq {words} %alone, zeroinitializer
+  %is_kept = or {choices} %is_left, %is_sign
+  %kept = select {choices} %is_kept, {words} %sign, {words} zeroinitializer
+  %result = or {words} %lowered, %kept"""
+
+#: 0.5 and 1.5 have an odd pattern and no highest bit of the exponent; their neighbours are the
+#: integers.
+_IN_PAIRS = """
+  %odd = and {words} %x, splat (i{wide} 17)
+  %high = lshr {words} %x, splat (i{wide} 2)
+  %low = xor {words} %high, splat (i{wide} -1)
+  %halves = and {words} %odd, %low
+  %down = xor {words} %x, %halves
+{up}
+  %step = shl {words} %up, splat (i{wide} 1)
+  %result = add {words} %down, %step"""
+#: Those of ``halves`` that are rounded away from zero.
+_UP: dict[Rounding, str] = {
+    Rounding.TIES_TO_EVEN: """
+  %second = lshr {words} %x, splat (i{wide} 1)
+  %up = and {words} %halves, %second""",
+    Rounding.TIES_TO_AWAY: """
+  %up = bitcast {words} %halves to {words}""",
+    Rounding.TOWARD_ZERO: """
+  %up = bitcast {words} zeroinitializer to {words}""",
+    Rounding.TOWARD_POSITIVE: """
+  %negative = lshr {words} %x, splat (i{wide} 3)
+  %positive = xor {words} %negative, splat (i{wide} -1)
+  %up = and {words} %halves, %positive""",
+    Rounding.TOWARD_NEGATIVE: """
+  %negative = lshr {words} %x, splat (i{wide} 3)
+  %up = and {words} %halves, %negative""",
+}
 
 #: Moves the nearest integer by one step if ``is_wrong``.
 _CORRECT = """
@@ -146,30 +188,54 @@ _REST: dict[Rounding, str] = {
 def module_text(dtype: DType, *, prefetch: bool) -> str:
     """The LLVM module of a dtype; its functions have the names of the roundings."""
     work = BY_NAME["float64" if dtype.width == 64 else "float32"]
-    values = _format_values(dtype, work)
-    # With the exponent bits of the work type, a type is the upper part of it.
-    body = _BY_INSTRUCTION if dtype.exponent_bits == work.exponent_bits else _ON_A_GRID
+    values = _vectors(8, 8) if dtype.is_sub_byte else _format_values(dtype, work)
     return "".join(
         _LOOP.format(
             name=rounding,
             prefetch=_PREFETCH if prefetch else "",
-            body=body.format(
-                instruction=_INSTRUCTIONS[rounding],
-                rest=_REST[rounding].format(**values),
-                **values,
-            ),
+            body=_body(dtype, work, rounding, values),
             **values,
         )
         for rounding in Rounding
     )
 
 
+def _body(dtype: DType, work: DType, rounding: Rounding, values: dict[str, Any]) -> str:
+    """The instructions from ``x`` to ``result``."""
+    if dtype.is_sub_byte:
+        return _IN_PAIRS.format(up=_UP[rounding].format(**values), **values)
+    # With the exponent bits of the work type, a type is the upper part of it.
+    if dtype.exponent_bits == work.exponent_bits:
+        return _BY_INSTRUCTION.format(instruction=_INSTRUCTIONS[rounding], **values)
+    has_negative_zero = dtype.specials != "negative_zero"
+    signed = _SIGNED if has_negative_zero else _SIGNED_WITHOUT_NEGATIVE_ZERO
+    rest = _REST[rounding].format(**values)
+    return _ON_A_GRID.format(rest=rest, signed=signed.format(**values), **values)
+
+
+def _vectors(width: int, wide: int) -> dict[str, Any]:
+    """The types of a line of elements, and of their words."""
+    lanes = 8 * LINE_BYTES // width
+    return {
+        "lanes": lanes,
+        "wide": wide,
+        "itemsize": width // 8,
+        "line": LINE_BYTES,
+        "elements": f"<{lanes} x i{width}>",
+        "words": f"<{lanes} x i{wide}>",
+        "choices": f"<{lanes} x i1>",
+        "widen": "bitcast" if width == wide else "zext",
+        "narrow": "bitcast" if width == wide else "trunc",
+    }
+
+
 def _format_values(dtype: DType, work: DType) -> dict[str, Any]:
     """The values in the texts: types, masks, shifts and constants."""
     width, wide = dtype.width, work.width
-    lanes = LINE_BYTES // dtype.itemsize
+    vectors = _vectors(width, wide)
     unit = 2.0 ** (dtype.exponent_bias - work.exponent_bias)
-    floats = "double" if wide == 64 else "float"
+    real = "double" if wide == 64 else "float"
+    floats = f"<{vectors['lanes']} x {real}>"
     words = {
         "sign": 1 << (width - 1),
         "magnitude": (1 << (width - 1)) - 1,
@@ -182,20 +248,12 @@ def _format_values(dtype: DType, work: DType) -> dict[str, Any]:
     }
     values = {"grid": unit * 2.0**work.mantissa_bits, "half": unit / 2}
     return {
-        "lanes": lanes,
-        "wide": wide,
-        "itemsize": dtype.itemsize,
-        "line": LINE_BYTES,
-        "elements": f"<{lanes} x i{width}>",
-        "words": f"<{lanes} x i{wide}>",
-        "floats": f"<{lanes} x {floats}>",
-        "choices": f"<{lanes} x i1>",
-        "widen": "bitcast" if width == wide else "zext",
-        "narrow": "bitcast" if width == wide else "trunc",
+        **vectors,
+        "floats": floats,
         **{name: f"splat (i{wide} {word})" for name, word in words.items()},
         # LLVM writes float constants as the bits of a float64, also for float.
         **{
-            name: f"splat ({floats} 0x{struct.pack('>d', value).hex()})"
+            name: f"splat ({real} 0x{struct.pack('>d', value).hex()})"
             for name, value in values.items()
         },
     }

@@ -1,4 +1,4 @@
-"""Rounding of 8- and 16-bit types with NumPy: by table, or long runs by float32 instructions.
+"""Rounding of types of up to 16 bits with NumPy: by table, or long runs by float32 instructions.
 
 NumPy has vector instructions for 32-bit integers and float32, but none for bfloat16 and float16.
 A 32-bit word has two neighbouring elements. Each is moved into a 32-bit lane in which its pattern
@@ -48,13 +48,13 @@ def look_up(entries: Bits, run: Bytes) -> None:
 
 
 def entries_of_16_bits(dtype: DType, rounding: Rounding) -> Bits:
-    """The table of a 16-bit type, or of pairs of an 8-bit type."""
-    return table(dtype, rounding) if dtype.itemsize == 2 else pair_table(dtype, rounding)
+    """The table of a 16-bit type, or of the pairs or fours of a narrower one."""
+    return table(dtype, rounding) if dtype.width == 16 else pair_table(dtype, rounding)
 
 
 @cache
 def table(dtype: DType, rounding: Rounding) -> Bits:
-    """The result of each bit pattern of an 8- or 16-bit float type, read-only.
+    """The result of each bit pattern of a float type of up to 16 bits, read-only.
 
     Computed in float64, which represents the values of these types and their rounded values
     exactly. The result of a NaN is the NaN itself.
@@ -71,8 +71,10 @@ def table(dtype: DType, rounding: Rounding) -> Bits:
 
 @cache
 def pair_table(dtype: DType, rounding: Rounding) -> Bits:
-    """The table of pairs of an 8-bit type, read as one 16-bit pattern."""
+    """The table of two bytes of a narrower type, read as one 16-bit pattern."""
     single = table(dtype, rounding)
+    if dtype.is_sub_byte:
+        single = (single[:, None] << np.uint8(dtype.width) | single).reshape(-1)
     pairs = np.arange(1 << 16, dtype="<u2").view(np.uint8)
     entries: Bits = single[pairs].view("<u2")
     entries.flags.writeable = False

@@ -14,7 +14,7 @@ from types import MappingProxyType
 import numpy as np
 
 from tensor_round.contract.call import Call
-from tensor_round.contract.dtypes import DTYPES, DType
+from tensor_round.contract.dtypes import ROUNDABLE, DType
 from tensor_round.contract.errors import DeviceOutOfMemory
 from tensor_round.contract.rounding import Rounding
 
@@ -98,7 +98,7 @@ class CupyBackend:
     @property
     def inline_bytes(self) -> int:
         """NumPy rounds tensors up to this size, so they never wait for a device."""
-        return min(self.policy.min_bytes.get(d, 0) for d in DTYPES if d.is_float) - 1
+        return min(self.policy.min_bytes.get(d, 0) for d in ROUNDABLE if d.is_float) - 1
 
     def allocate(self, nbytes: int) -> Bytes:
         """Uninitialized memory; a large buffer is page-locked in the background."""
@@ -264,7 +264,7 @@ def _min_bytes(device_round: Round, host_round: Round, memory: Bytes) -> dict[DT
     memory[:] = 0  # zero in every dtype: rounding does not change it
     return {
         dtype: _crossover(device_round, host_round, dtype, memory)
-        for dtype in DTYPES
+        for dtype in ROUNDABLE
         if dtype.is_float
     }
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tensor_round.contract.dtypes import BY_NAME, DTYPES, DType
+from tensor_round.contract.dtypes import BY_NAME, ROUNDABLE, DType
 from tensor_round.contract.rounding import Rounding
 
 #: Bytes that a thread loads, rounds and stores at once: the widest memory access of a GPU.
@@ -95,12 +95,34 @@ __device__ __forceinline__ word nearest(const word m, const word s) {{
 }}
 __device__ __forceinline__ word lanes(const word w) {{
   const word m = w & 0x7f7f7f7f, s = w & 0x80808080;
-  return s | nearest(__byte_perm(m, 0, 0x4440), s << 24) >> shift
-           | nearest(__byte_perm(m, 0, 0x4441), s << 16 & sign << 24) >> (shift - 8)
-           | nearest(__byte_perm(m, 0, 0x4442), s << 8 & sign << 24) >> (shift - 16)
-           | nearest(__byte_perm(m, 0, 0x4443), s & sign << 24) << (24 - shift);
+  const word r = nearest(__byte_perm(m, 0, 0x4440), s << 24) >> shift
+               | nearest(__byte_perm(m, 0, 0x4441), s << 16 & sign << 24) >> (shift - 8)
+               | nearest(__byte_perm(m, 0, 0x4442), s << 8 & sign << 24) >> (shift - 16)
+               | nearest(__byte_perm(m, 0, 0x4443), s & sign << 24) << (24 - shift);
+  return r | {signs};
 }}
 """
+#: The signs of the results. Without a -0, a number that has become zero loses its sign; the NaN
+#: is the sign alone, and keeps it.
+_SIGNS = "s"
+_SIGNS_WITHOUT_NEGATIVE_ZERO = "s & (r + 0x7f7f7f7f | ~(m + 0x7f7f7f7f))"
+
+#: Rounds eight elements of 4 bits in a word. Their numbers with a fraction, 0.5 and 1.5, have an
+#: odd pattern and no highest bit of the exponent; their neighbours are the integers.
+_LANES_OF_4_BITS = """
+__device__ __forceinline__ word lanes(const word w) {{
+  const word halves = w & ~(w >> 2) & 0x11111111;
+  return (w ^ halves) + (({up}) << 1);
+}}
+"""
+#: Those of ``halves`` that are rounded away from zero.
+_UP: dict[Rounding, str] = {
+    Rounding.TIES_TO_EVEN: "halves & w >> 1",
+    Rounding.TIES_TO_AWAY: "halves",
+    Rounding.TOWARD_ZERO: "0",
+    Rounding.TOWARD_POSITIVE: "halves & ~(w >> 3)",
+    Rounding.TOWARD_NEGATIVE: "halves & w >> 3",
+}
 
 _FLOAT = """
 typedef float real;
@@ -165,8 +187,12 @@ def _round_kernel(dtype: DType, rounding: Rounding) -> KernelSource:
     """
     pattern, carrier = _WIDTHS[dtype.itemsize]
     members = "xyzw" if carrier == "uint4" else "xy"
-    if dtype.itemsize == 1:
-        body = _LANES_SMALL.format(*_OFFSETS[rounding])
+    if dtype.is_sub_byte:
+        body = _LANES_OF_4_BITS.format(up=_UP[rounding])
+    elif dtype.itemsize == 1:
+        has_negative_zero = dtype.specials != "negative_zero"
+        signs = _SIGNS if has_negative_zero else _SIGNS_WITHOUT_NEGATIVE_ZERO
+        body = _LANES_SMALL.format(*_OFFSETS[rounding], signs=signs)
     else:
         sign, step = _STEPS[rounding]
         body = _ROUNDED.format(
@@ -235,7 +261,7 @@ def run_size(nbytes: int) -> int:
 #: The rounding kernels of every float dtype.
 ROUND_KERNELS: dict[tuple[DType, Rounding], KernelSource] = {
     (dtype, rounding): _round_kernel(dtype, rounding)
-    for dtype in DTYPES
+    for dtype in ROUNDABLE
     if dtype.is_float
     for rounding in Rounding
 }

@@ -19,6 +19,7 @@ import numpy as np
 from tensor_round.contract.call import Call
 
 from .. import Bytes
+from ..cpu.backend import clear_spare_bits
 from ..devices import DeviceBuffer, DeviceFailed, OutOfDeviceMemory
 from .device import Device, Stream
 from .kernels import CARRIER_BYTES
@@ -124,9 +125,11 @@ class Pipeline:
             with self.slot() as slot:
                 slot.rearrange(call, source, target)
             return
-        length = call.input.element_count * call.input.dtype.itemsize
+        length = call.input.element_bytes
         self._round_run(call, source[:length], target[:length])
         target[length:] = 0
+        if call.output.has_spare_bits:
+            clear_spare_bits(target, call.output)
 
     def _round_run(self, call: Call, source: Bytes, target: Bytes) -> None:
         work = partial(self._round_piece, call)
@@ -203,7 +206,7 @@ def round_resident(
         # The temporary memory must not be allocated again before its use has ended.
         stream.wait()
         return
-    length = call.input.element_count * call.input.dtype.itemsize
+    length = call.input.element_bytes
     if call.input.is_dense and call.input.lies_like(call.output.strides):
         _round_run(stream, call, source.part(0, length), target.part(0, length))
     else:
@@ -213,6 +216,13 @@ def round_resident(
         length = target.nbytes // call.input.dtype.itemsize * call.input.dtype.itemsize
         _round_run(stream, call, target.part(0, length), target.part(0, length))
     stream.clear(target.part(length, target.nbytes))
+    if call.output.has_spare_bits:
+        last, byte = target.part(length - 1, length), np.empty(1, np.uint8)
+        stream.copy_out(last, byte)
+        stream.wait()
+        byte &= 0x0F
+        stream.copy_in(byte, last)
+        stream.wait()
 
 
 def _round_run(stream: Stream, call: Call, source: DeviceBuffer, target: DeviceBuffer) -> None:

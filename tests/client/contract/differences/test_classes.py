@@ -27,8 +27,9 @@ def special(pattern: int, dtype: str) -> PatternClass | None:
     fmt = FLOATS[dtype]
     magnitude = pattern % fmt.sign_bit
     field, fraction = divmod(magnitude, 2**fmt.fraction_bits)
-    if dtype == "float8_e4m3fn":
-        return PatternClass.QUIET_NAN if magnitude == 0x7F else None
+    if not fmt.has_infinity:
+        nan = magnitude == 0x7F if dtype == "float8_e4m3fn" else pattern == 0x80
+        return PatternClass.QUIET_NAN if nan and fmt.width == 8 else None
     if field != 2 * fmt.bias + 1:
         return None
     if fraction == 0:
@@ -80,7 +81,7 @@ def class_of(pattern: int, dtype: str, rounding: str) -> PatternClass:
 @pytest.mark.parametrize(
     ("dtype", "rounding"),
     [
-        *product(["float8_e4m3fn", "float8_e5m2"], ROUNDINGS),
+        *product([name for name, fmt in FLOATS.items() if fmt.width <= 8], ROUNDINGS),
         # The direction decides about one class alone, and Python's fractions take their time.
         *(("float16", rounding) for rounding in ("ties_to_even", "toward_negative")),
         ("bfloat16", "toward_positive"),

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from support.cases.backend_calls import sample_pair
-from tensor_round.contract.dtypes import BY_NAME, DType
+from tensor_round.contract.dtypes import BY_NAME, ROUNDABLE, DType
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends.select import compiled_kernels
 
@@ -52,7 +52,7 @@ def output_of(preparation: str) -> str:
 def test_there_are_kernels_for_floats_alone() -> None:
     kernels = llvm_kernels()
     kernels.wait()
-    assert {d.name for d in BY_NAME.values() if d.is_float} == {d.name for d in DTYPES}
+    assert {d for d in ROUNDABLE if d.is_float} == set(DTYPES)
     assert kernels.get(BY_NAME["int32"], Rounding.TIES_TO_EVEN) is None
 
 
@@ -119,6 +119,10 @@ def test_every_length_rounds_all_and_no_more(dtype: DType, rounding: Rounding) -
     kernel = kernels.get(dtype, rounding)
     assert kernel is not None
     patterns, right = (each[-600:] for each in sample_pair(dtype.name, rounding))
+    if dtype.is_sub_byte:
+        patterns, right = (
+            np.resize(each[::2] | each[1::2] << 4, 200) for each in (patterns, right)
+        )
     for count in range(len(patterns)):
         source, apart = patterns.copy(), patterns.copy()
         wanted = np.concatenate([right[:count], patterns[count:]])

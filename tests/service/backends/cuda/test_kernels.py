@@ -65,6 +65,8 @@ def test_every_pattern(dtype: str, rounding: str, flushed: bool) -> None:
     count = sample_pair(dtype, rounding)[0].size
     order = np.append(np.arange(count), np.random.default_rng(3).permutation(count))
     patterns, right = (each[order] for each in sample_pair(dtype, rounding))
+    if BY_NAME[dtype].is_sub_byte:
+        patterns, right = (each[::2] | each[1::2] << 4 for each in (patterns, right))
     answer = run(dtype, rounding, patterns, flushed=flushed and dtype != "float64")
     wrong = np.flatnonzero(answer != right)[:5]
     assert [f"{patterns[i]:#x} -> {answer[i]:#x}, not {right[i]:#x}" for i in wrong] == []
@@ -74,6 +76,9 @@ def test_every_pattern(dtype: str, rounding: str, flushed: bool) -> None:
 def test_tails_are_rounded_and_nothing_behind_them_is_touched(dtype: str) -> None:
     patterns, right = sample_pair(dtype, "toward_negative")
     room = CARRIER_BYTES // patterns.itemsize
+    if BY_NAME[dtype].is_sub_byte:
+        patterns, right = (each[::2] | each[1::2] << 4 for each in (patterns, right))
+        patterns, right = (np.resize(each, 4 * room) for each in (patterns, right))
     for count in range(3 * room + 1):
         last = slice(patterns.size - count, None)
         answer = run(dtype, "toward_negative", patterns[last], flushed=False, room=room)

@@ -14,7 +14,7 @@ from support.cases.backend_calls import flat_call
 from support.devices import host_device
 from support.devices.host_device import HostDevice
 from support.devices.host_kernels import NO_COMPILER, compiler
-from tensor_round.contract.dtypes import BY_NAME, DTYPES
+from tensor_round.contract.dtypes import BY_NAME, ROUNDABLE
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.backends.cuda.backend import SIZES, CupyBackend
@@ -153,7 +153,7 @@ def test_the_least_size_for_a_device_can_be_given(name: str) -> None:
 def test_auto_measures_the_least_size_for_each_dtype() -> None:
     backend = chosen("auto")
     least = backend.policy.min_bytes
-    assert set(least) == {dtype for dtype in DTYPES if dtype.is_float}
+    assert set(least) == {dtype for dtype in ROUNDABLE if dtype.is_float}
     assert set(least.values()) <= set(SIZES)
     assert backend.policy.falls_back
     assert rounded_by(backend, "float32", SIZES[0] // 2) == "numpy"

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from ...call import Call
-from ...dtypes import BY_NAME, AnyDType
+from ...dtypes import BY_NAME, NOT_CLOSED, ROUNDABLE, AnyDType
 from ...errors import Fault, InvalidDescriptor
 from ...functions import Convert, Function, RoundToIntegral
 from ...layout import Layout, layout_faults
@@ -32,7 +32,11 @@ __all__ = [
     "IEEE754Tensor",
 ]
 
-VERSION = Version("2019", "ieee754: roundToIntegral", (), tuple(BY_NAME), 0, RANK_LIMIT)
+_NAMES = tuple(dtype.name for dtype in ROUNDABLE)
+VERSION = Version("2019", "ieee754: roundToIntegral", (), _NAMES, 0, RANK_LIMIT)
+_REJECTED: dict[str | int, str] = {
+    name: f"got {name}: {NOT_CLOSED}; {VERSION.takes}" for name in BY_NAME if name not in _NAMES
+}
 CONVERT_VERSION = Version("2019", "ieee754: convertFormat", (), tuple(BY_NAME), 0, RANK_LIMIT)
 MODES: dict[str, Rounding] = {rounding.value: rounding for rounding in Rounding}
 
@@ -40,8 +44,9 @@ MODES: dict[str, Rounding] = {rounding.value: rounding for rounding in Rounding}
 class IEEE754Tensor(Strict):
     """A tensor and its layout."""
 
-    dtype: Annotated[str, OneOf(VERSION.title, {name: name for name in BY_NAME})] = Field(
-        description="The element type; little-endian on the wire."
+    dtype: Annotated[str, OneOf(VERSION.title, {name: name for name in _NAMES}, _REJECTED)] = Field(
+        description="The element type; little-endian on the wire. Types of 4 bits have two "
+        "elements a byte, the first in its low half."
     )
     shape: Sizes = Field(description="Elements along each dimension; 0 makes an empty tensor.")
     strides: Sizes | None = Field(
@@ -184,7 +189,7 @@ class IEEE754ConvertDescriptor(OperatorDescriptor):
 
 @dataclass(frozen=True, slots=True)
 class IEEE754Round(RoundOperator):
-    """IEEE 754-2019's roundToIntegral, on every dtype.
+    """IEEE 754-2019's roundToIntegral, on every dtype that is closed under it.
 
     ``rounding`` is a :class:`Rounding` or its name.
     """
@@ -243,7 +248,7 @@ DIALECT = Dialect(
             words=None,
             selected_by=("roundToIntegral",),
             versions=(VERSION,),
-            dtypes={name: name for name in BY_NAME},
+            dtypes={name: name for name in _NAMES},
             mode_field="rounding",
             modes=MODES,
         ),

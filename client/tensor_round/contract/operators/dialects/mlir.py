@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from ...call import Call
-from ...dtypes import BY_NAME, AnyDType, DType
+from ...dtypes import BY_NAME, NOT_CLOSED, AnyDType, DType
 from ...errors import Fault, InvalidDescriptor
 from ...layout import Layout
 from ...rounding import Rounding
@@ -33,19 +33,22 @@ MODES = {
 DTYPES = {
     **{"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"},
     **{"f8E4M3FN": "float8_e4m3fn", "f8E5M2": "float8_e5m2"},
+    **{"f8E4M3FNUZ": "float8_e4m3fnuz", "f8E5M2FNUZ": "float8_e5m2fnuz"},
+    "f4E2M1FN": "float4_e2m1fn",
 }
 VERSION = Version("1", "mlir: math", (), tuple(DTYPES), 0, RANK_LIMIT)
+#: Floats that cannot be rounded, and why.
+REJECTED = {"f8E8M0FNU": f"got f8E8M0FNU: {NOT_CLOSED}"}
+_REJECTED: dict[str | int, str] = {
+    name: f"{why}; {VERSION.takes}" for name, why in REJECTED.items()
+}
 
 MLIRConvertOp = Literal[
     "arith.extf", "arith.truncf", "arith.fptosi", "arith.fptoui", "arith.sitofp", "arith.uitofp"
 ]
-FLOAT_TYPES = {
-    name: dtype
-    for name, dtype in {**DTYPES, "f8E8M0FNU": "float8_e8m0fnu"}.items()
-    if dtype in BY_NAME
-}
+FLOAT_TYPES = {**DTYPES, "f8E8M0FNU": "float8_e8m0fnu"}
 #: Integers of ``arith`` are without a sign: the operation says whether they have one.
-_INTEGER_TYPES = {f"i{w}": w for w in (4, 8, 16, 32, 64) if f"int{w}" in BY_NAME}
+_INTEGER_TYPES = {f"i{width}": width for width in (4, 8, 16, 32, 64)}
 _CONVERT_TYPES = (*FLOAT_TYPES, *_INTEGER_TYPES)
 CONVERT_DTYPES = {
     **FLOAT_TYPES,
@@ -76,7 +79,7 @@ class MLIRDescriptor(OperatorDescriptor):
 
     dialect: Literal["mlir"] = "mlir"
     op: Annotated[str, OneOf(VERSION.title, {name: name for name in MODES})]
-    element_type: Annotated[str, OneOf(VERSION.title, {name: name for name in DTYPES})]
+    element_type: Annotated[str, OneOf(VERSION.title, {name: name for name in DTYPES}, _REJECTED)]
     shape: Sizes = Field(description="Elements along each dimension; 0 makes an empty tensor.")
 
     def resolve(self) -> Call:
@@ -100,7 +103,7 @@ class MLIRRound(RoundOperator):
         self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
     ) -> MLIRDescriptor:
         """The ``mlir`` descriptor for a tensor."""
-        name = name_in(DTYPES, canonical_name(dtype))
+        name = name_in(FLOAT_TYPES, canonical_name(dtype))
         return MLIRDescriptor.read({"op": self.op, "element_type": name, "shape": sizes_of(shape)})
 
 

@@ -59,6 +59,12 @@ _DATA_TYPES = (
     ("UINT16", 4, "uint16"),
     ("UINT32", 12, "uint32"),
     ("UINT64", 13, "uint64"),
+    ("FLOAT8E4M3FNUZ", 18, "float8_e4m3fnuz"),
+    ("FLOAT8E5M2FNUZ", 20, "float8_e5m2fnuz"),
+    ("UINT4", 21, "uint4"),
+    ("INT4", 22, "int4"),
+    ("FLOAT4E2M1", 23, "float4_e2m1fn"),
+    ("FLOAT8E8M0", 24, "float8_e8m0fnu"),
 )
 DTYPES = {name: dtype for name, _, dtype in _DATA_TYPES}
 NUMBERS = {dtype: number for _, number, dtype in _DATA_TYPES}

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from ...call import Call
-from ...dtypes import BY_NAME, AnyDType, DTypeName
+from ...dtypes import BY_NAME, NOT_CLOSED, AnyDType, DTypeName
 from ...layout import Layout
 from ...rounding import Rounding
 from ..dialect import FLOAT_TO_INTEGER, Dialect, ModelNames, Operator, Version, Words
@@ -44,15 +44,12 @@ MODES = {
 DTYPES = {
     **{"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"},
     **{"f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2"},
+    **{"f4e2m1": "float4_e2m1fn", "i4": "int4", "u4": "uint4"},
     **{"i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64"},
     **{"u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64"},
 }
 #: Types that Convert takes, and no rounding: they are not closed under it.
-CAST_DTYPES = {
-    name: dtype
-    for name, dtype in {**DTYPES, "f8e8m0": "float8_e8m0fnu"}.items()
-    if dtype in BY_NAME
-}
+CAST_DTYPES = {**DTYPES, "f8e8m0": "float8_e8m0fnu"}
 VERSION = Version("Round-5", "openvino Round-5", ("opset5",), tuple(DTYPES), 0, RANK_LIMIT, "5")
 CONVERT_VERSION = Version(
     "Convert-1", "openvino Convert-1", ("opset1",), tuple(CAST_DTYPES), 0, RANK_LIMIT
@@ -72,11 +69,9 @@ class OpenVINOData(Strict):
 
 
 #: Round-5 allows "any numeric type". These types of OpenVINO are refused, with the reason.
-_SUB_BYTE = "its elements are storage codes of less than a byte"
-_NOT_CLOSED = "it is not closed under rounding: it has only powers of two, and 0.5 rounds to 0"
 _REASONS = {
-    **dict.fromkeys(("i4", "u4", "u1", "u2", "u3", "u6", "nf4", "f4e2m1"), _SUB_BYTE),
-    "f8e8m0": _NOT_CLOSED,
+    **dict.fromkeys(("u1", "u2", "u3", "u6", "nf4"), "its elements are storage codes"),
+    "f8e8m0": NOT_CLOSED,
 }
 _REJECTED: dict[str | int, str] = {
     name: f"got {name}: {why}, and OpenVINO's own evaluation of Round rejects it too; "

@@ -23,7 +23,7 @@ from ..dialect import FLOAT_TO_INTEGER, Dialect, ModelNames, Operator, Version, 
 from ..model import RANK_LIMIT, OneOf, OperatorDescriptor
 from ..operator import CastOperator, RoundOperator, canonical_name, name_in, sizes_of
 from .mlir import DTYPES as DTYPES
-from .mlir import FLOAT_TYPES
+from .mlir import FLOAT_TYPES, REJECTED
 
 __all__ = [
     "StableHLOConvert",
@@ -52,7 +52,6 @@ CONVERT_DTYPES = {
         f"{mark}i{width}": f"{sign}int{width}"
         for mark, sign in (("", ""), ("u", "u"))
         for width in (4, 8, 16, 32, 64)
-        if f"{sign}int{width}" in BY_NAME
     },
 }
 _TITLE = "stablehlo"
@@ -92,7 +91,8 @@ def _layout(
     """The layout of a tensor type; raises :class:`InvalidDescriptor`."""
     element, sizes = _parts(operand)
     if element not in dtypes:
-        raise InvalidDescriptor.at((field,), f"got {element}; {version.takes}")
+        why = REJECTED.get(element, f"got {element}")
+        raise InvalidDescriptor.at((field,), f"{why}; {version.takes}")
     return Layout.of(BY_NAME[dtypes[element]], tuple(map(int, sizes)), loc=(field,))
 
 
@@ -198,7 +198,7 @@ class StableHLORound(RoundOperator):
         self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
     ) -> StableHLODescriptor:
         """The ``stablehlo`` descriptor for a tensor."""
-        operand = _tensor(DTYPES, dtype, shape)
+        operand = _tensor(FLOAT_TYPES, dtype, shape)
         return StableHLODescriptor.read({"op": self.op, "operand": operand})
 
 
@@ -245,7 +245,7 @@ class StableHLOReducePrecision(RoundOperator):
             "op": "reduce_precision",
             "exponent_bits": self.exponent_bits,
             "mantissa_bits": self.mantissa_bits,
-            "operand": _tensor(DTYPES, dtype, shape),
+            "operand": _tensor(FLOAT_TYPES, dtype, shape),
         }
         return StableHLOReducePrecisionDescriptor.read(document)
 
