@@ -6,7 +6,7 @@ model, and a new version of it a new version of the model, without further code.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -95,12 +95,17 @@ def operator_for(model: Model, given: Mapping[str, Any]) -> RoundOperator:
         # Typed, because 1, 1.0 and true are equal, but only 1 can be a mode.
         return _operator_for(model, tuple((n, v, type(v)) for n, v in attributes.items()))
     except InvalidDescriptor as refusal:
-        paths = {path: name for name, path in model.operator.object.paths().items()}
-        faults = [
-            Fault(("parameters", paths.get(".".join(map(str, fault.loc)), "to")), fault.msg)
-            for fault in refusal.faults
-        ]
+        faults = (Fault(("parameters", _name_in(model, f.loc)), f.msg) for f in refusal.faults)
         raise InvalidDescriptor.of([*dict.fromkeys(faults)]) from None
+
+
+def _name_in(model: Model, loc: Sequence[str | int]) -> str:
+    """The parameter that the place of a fault in a descriptor means."""
+    own = {path: name for name, path in model.operator.object.paths().items()}
+    last = str(loc[-1]) if loc else ""
+    return own.get(
+        ".".join(map(str, loc)), last if last in model.parameters else model.parameters[0]
+    )
 
 
 @lru_cache(maxsize=256)
