@@ -98,22 +98,22 @@ class Call:
         return self.input.byte_length + (0 if self.is_in_place else self.output.byte_length)
 
     @cached_property
-    def is_in_place(self) -> bool:
-        """Whether the results can overwrite the input.
+    def is_flat(self) -> bool:
+        """Whether both layouts have the elements in the same order, without gaps."""
+        return self.input.is_dense and self.input.lies_like(self.output.strides)
 
-        Both layouts must have the elements in the same order, without gaps. Then no byte of the
-        input is left in the output but trailing padding, which is zeroed. Narrower results lie at
-        the beginning of the input's memory, each before the next operand.
+    @cached_property
+    def is_in_place(self) -> bool:
+        """Whether the results can overwrite the input, whose elements are without gaps.
+
+        Then no byte of the input is left in the output but trailing padding, which is zeroed.
+        Narrower results lie at the beginning of the input's memory, each before the next operand.
         """
         fits = self.output.byte_length <= self.input.byte_length
-        return (
-            self.input.is_dense
-            and self.input.lies_like(self.output.strides)
-            and (
-                self.input.byte_length == self.output.byte_length
-                if self.keeps_width
-                else self.output.dtype.width < self.input.dtype.width and fits
-            )
+        return self.is_flat and (
+            self.input.byte_length == self.output.byte_length
+            if self.keeps_width
+            else self.output.dtype.width < self.input.dtype.width and fits
         )
 
     def check_sizes(self, limit_bytes: int) -> None:

@@ -16,7 +16,7 @@ from tensor_round.contract.operators.dialects.ieee754 import IEEE754Round
 from tensor_round.contract.progress import Pause, no_pause
 from tensor_round.contract.rounding import Rounding
 
-from ..backends.cpu.backend import rounder
+from ..backends.cpu.loops import rounder
 
 #: Elements compared at once: with all temporaries they stay in a core's cache.
 BLOCK = 1 << 15
@@ -46,5 +46,5 @@ def compared(elements: host_memory.Array, pause: Pause = no_pause) -> dict[str, 
 def _rounded(bits: Bits, dtype: str, rounding: str) -> Bits:
     results = np.array(bits)
     memory = results.view(np.uint8)
-    rounder(BY_NAME[dtype], Rounding(rounding)).round(memory, memory)
+    rounder(BY_NAME[dtype], Rounding(rounding)).run(memory, memory, results.size)
     return results

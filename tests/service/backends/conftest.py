@@ -9,9 +9,10 @@ import pytest
 from support.devices.host_device import HostDevice
 from support.devices.host_kernels import NO_COMPILER, compiler
 from tensor_round.contract.dtypes import DType
-from tensor_round.contract.rounding import Rounding
+from tensor_round.contract.functions import Function
 from tensor_round_service.backends import Backend
-from tensor_round_service.backends.cpu.backend import Kernels, NumpyBackend, Rounder
+from tensor_round_service.backends.cpu.backend import Kernels, NumpyBackend
+from tensor_round_service.backends.cpu.loops import Loop
 from tensor_round_service.backends.cuda.backend import CupyBackend
 from tensor_round_service.backends.devices import DeviceMissing
 from tensor_round_service.backends.select import compiled_kernels, open_cupy
@@ -32,8 +33,8 @@ class SharedEarly:
 
     kernels: Kernels
 
-    def get(self, dtype: DType, rounding: Rounding) -> Rounder | None:
-        found = self.kernels.get(dtype, rounding)
+    def get(self, function: Function, source: DType, target: DType) -> Loop | None:
+        found = self.kernels.get(function, source, target)
         return found and replace(found, split_bytes=1 << 20)
 
     def wait(self) -> None:

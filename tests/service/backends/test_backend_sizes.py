@@ -12,7 +12,7 @@ from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends import Backend
 from tensor_round_service.backends.cpu import floats, narrow_floats
-from tensor_round_service.backends.cpu.backend import rounder
+from tensor_round_service.backends.cpu.loops import rounder
 from tensor_round_verify.reference import FLOATS, ROUNDINGS, WIDTHS
 
 pytestmark = pytest.mark.slow

@@ -7,23 +7,21 @@ import mmap
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from functools import cache, partial
 from typing import Protocol
 
 import numpy as np
 
-from tensor_round.contract import host_memory
 from tensor_round.contract.call import Call
 from tensor_round.contract.dtypes import DType
+from tensor_round.contract.functions import Function
 from tensor_round.contract.layout import Layout
-from tensor_round.contract.rounding import Rounding
 
 from .. import Bytes, Round
-from .floats import BLOCK_BYTES, kernel, round_floats
-from .narrow_floats import KERNELS, entries_of_16_bits, look_up, round_lanes
+from .loops import Loop, loop
+from .strided import copy_strided, run_strided
 
 #: Parts of a run for different threads begin at multiples of this.
 PAGE = 4096
@@ -51,52 +49,14 @@ def map_pages(nbytes: int) -> mmap.mmap:
     return pages
 
 
-@dataclass(frozen=True, slots=True)
-class Rounder:
-    """A function that rounds a run of whole elements, in place or into another run.
-
-    Runs of ``split_bytes`` and more are split among threads: about 200 us of work. Waking a
-    sleeping core takes 40 us, and between NumPy's calls threads contend for the GIL.
-    """
-
-    round: Callable[[Bytes, Bytes], None]
-    split_bytes: int
-
-
 class Kernels(Protocol):
     """Kernels that are faster than NumPy, with the same bits."""
 
-    def get(self, dtype: DType, rounding: Rounding) -> Rounder | None:
-        """The kernel for a type and rounding; None if there is none, or not yet."""
+    def get(self, function: Function, source: DType, target: DType) -> Loop | None:
+        """The kernel for a function and its types; None if there is none, or not yet."""
 
     def wait(self) -> None:
         """Wait until all kernels are compiled and proved."""
-
-
-@cache
-def rounder(dtype: DType, rounding: Rounding) -> Rounder:
-    """The fastest way to round a type with NumPy."""
-    if dtype.itemsize > 2:
-        return _copying(partial(round_floats, dtype.numpy, kernel(dtype, rounding)), 16 << 20)
-    entries = entries_of_16_bits(dtype, rounding)
-    if lanes := KERNELS.get((dtype, rounding)):
-        return _copying(partial(round_lanes, lanes, entries), 2 << 20)
-    return _copying(partial(look_up, entries), 1 << 20)
-
-
-def _copying(in_place: Callable[[Bytes], None], split_bytes: int) -> Rounder:
-    """Make a rounder of a function that rounds in place, by copying block by block."""
-
-    def round_(source: Bytes, target: Bytes) -> None:
-        if source is target:
-            in_place(target)
-            return
-        for start in range(0, target.size, BLOCK_BYTES):
-            block = target[start : start + BLOCK_BYTES]
-            block[:] = source[start : start + BLOCK_BYTES]
-            in_place(block)
-
-    return Rounder(round_, split_bytes)
 
 
 class NumpyBackend:
@@ -141,57 +101,68 @@ class NumpyBackend:
 
     def round(self, call: Call, source: Bytes, target: Bytes) -> str:
         """Round ``source`` into ``target``; see :meth:`.Backend.round`."""
-        dtype = call.input.dtype
-        if call.is_in_place:
-            length = call.input.element_bytes
-        else:
+        count, target_type = call.input.element_count, call.output.dtype
+        if call.is_copy:
+            if source is not target:
+                copy_strided(call, source, target)
+        elif call.is_flat:
+            self._run(call, source, target, count)
+        elif call.input.dtype is target_type:
             copy_strided(call, source, target)
-            source = target
-            # Gaps are zeros, and zero rounds to zero: round the whole run, gaps included.
-            length = dtype.nbytes(dtype.count(target.size))
-        run = target if length == target.size else target[:length]
-        operands = run if source is target else source[:length]
-        if dtype.is_float:
-            found = self._kernels.get(dtype, call.rounding) if self._kernels else None
-            by = found or rounder(dtype, call.rounding)
-            if run.size < by.split_bytes or self._threads == 1:
-                by.round(operands, run)
-            else:
-                self._round_on_all_cores(by, operands, run)
-        elif source is not target:
-            run[:] = operands
-        if length < target.size:
-            target[length:] = 0
+            # Gaps are zeros, and zero becomes zero: compute the whole run, gaps included.
+            self._run(call, target, target, target.size // target_type.itemsize)
+        else:
+            run_strided(self._loop(call).run, call, source, target)
+        if call.is_flat:
+            target[target_type.nbytes(count) :] = 0
         if call.output.has_spare_bits:
             clear_spare_bits(target, call.output)
         return self.name
 
-    def _round_on_all_cores(self, rounder: Rounder, source: Bytes, target: Bytes) -> None:
-        """Round a long run of whole elements."""
-        # A multiple of the page size, so that no element is divided.
-        step = -(-target.size // self._threads // PAGE) * PAGE
-        (own_source, own_target), *others = _parts(source, target, step)
-        pending: list[Future[None]] = []
+    def _loop(self, call: Call) -> Loop:
+        of = call.function, call.input.dtype, call.output.dtype
+        return (self._kernels and self._kernels.get(*of)) or loop(*of)
+
+    def _run(self, call: Call, source: Bytes, target: Bytes, count: int) -> None:
+        """Make the first ``count`` elements of ``target`` from those of ``source``."""
+        by = self._loop(call)
+        step = count
+        if call.input.dtype.nbytes(count) >= by.split_bytes and self._threads > 1:
+            # A multiple of the page size, so that no element is divided.
+            step = -(-count // self._threads // PAGE) * PAGE
+        own, *others = _parts(call, source, target, count, step)
+        pending: list[Future[object]] = []
         try:
             for part in others:
-                pending.append(self._pool.submit(rounder.round, *part))
-            rounder.round(own_source, own_target)
+                pending.append(self._pool.submit(by.run, part.operands, part.results, part.count))
+            by.run(own.operands, own.results, own.count)
         finally:
             # Return only when no thread writes into the caller's memory any more.
             wait(pending)
         for future in pending:
             future.result()
+        for part in others:
+            part.move()
 
     def close(self) -> None:
         """Stop the threads."""
         self._pool.shutdown()
 
 
-def _parts(source: Bytes, target: Bytes, step: int) -> Iterator[tuple[Bytes, Bytes]]:
-    """Both runs in parts of ``step`` bytes; an in-place call has identical parts."""
-    for start in range(0, target.size, step):
-        part = target[start : start + step]
-        yield (part if source is target else source[start : start + step]), part
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of a call for one thread: so many elements, and where its results belong."""
+
+    operands: Bytes
+    results: Bytes
+    count: int
+    place: Bytes
+
+    def move(self) -> None:
+        """Put the results in their place, behind those of the parts before."""
+        if self.place is not self.results:
+            # Between memoryviews, an assignment that overlaps moves, without a copy.
+            self.place.data[:] = self.results.data
 
 
 def clear_spare_bits(target: Bytes, layout: Layout) -> None:
@@ -199,14 +170,20 @@ def clear_spare_bits(target: Bytes, layout: Layout) -> None:
     target[layout.element_bytes - 1] &= 0x0F
 
 
-def copy_strided(call: Call, source: Bytes, target: Bytes) -> None:
-    """Copy the elements from the input's layout to the output's, and zeros into the gaps."""
-    output = call.output
-    # A dense output has no gaps, but may have padding after its elements.
-    covered = output.element_bytes if output.is_dense else 0
-    target[covered:] = 0
-    if call.input.dtype.is_sub_byte:  # packed on both sides
-        target[:covered] = source[:covered]
-    elif call.input.element_count:
-        elements = host_memory.bits(host_memory.strided_view(source, call.input))
-        np.copyto(host_memory.bits(host_memory.strided_view(target, output)), elements)
+def _parts(call: Call, source: Bytes, target: Bytes, count: int, step: int) -> Iterator[_Part]:
+    """A call in parts of ``step`` elements; ``operands`` of equal width in place are ``results``.
+
+    Narrower results in place begin where their part's operands do, and are moved when all threads
+    are done: else a thread would overwrite the operands of another.
+    """
+    source_type, target_type = call.input.dtype, call.output.dtype
+    is_narrowed = source is not target and np.may_share_memory(source, target)
+    for start in range(0, count or 1, step or 1):
+        stop = min(start + step, count)
+        place = target[target_type.nbytes(start) : target_type.nbytes(stop)]
+        if source is target:
+            yield _Part(place, place, stop - start, place)
+            continue
+        operands = source[source_type.nbytes(start) : source_type.nbytes(stop)]
+        results = operands[: place.size] if is_narrowed and start else place
+        yield _Part(operands, results, stop - start, place)

@@ -19,12 +19,13 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from tensor_round.contract.dtypes import BY_NAME, DType
+from tensor_round.contract.functions import Function, RoundToIntegral
 from tensor_round.contract.rounding import Rounding
 
 from .. import Bytes
 from ..proof import patterns
-from .backend import Rounder, rounder
 from .llvm_kernels import SPLIT_BYTES, module_text
+from .loops import Loop, rounder
 
 logger = logging.getLogger(__name__)
 
@@ -52,13 +53,15 @@ class LlvmKernels:
     """The compiled kernels; see :class:`.backend.Kernels`. Each is available once it is proved."""
 
     def __init__(self) -> None:
-        self._rounders: dict[tuple[DType, Rounding], Rounder] = {}
+        self._rounders: dict[tuple[DType, Rounding], Loop] = {}
         self._thread = threading.Thread(target=self._compile, name="tensor-round-llvm")
         self._thread.start()
 
-    def get(self, dtype: DType, rounding: Rounding) -> Rounder | None:
-        """The kernel for a type and rounding; None until it is proved."""
-        return self._rounders.get((dtype, rounding))
+    def get(self, function: Function, source: DType, _target: DType) -> Loop | None:
+        """The kernel for a function and its types; None until it is proved."""
+        if isinstance(function, RoundToIntegral):
+            return self._rounders.get((source, function.rounding))
+        return None
 
     def __str__(self) -> str:
         version = ".".join(map(str, llvm.llvm_version_info))
@@ -83,7 +86,7 @@ def llvm_kernels() -> LlvmKernels:
     return LlvmKernels()
 
 
-def compiled(dtype: DType) -> dict[Rounding, Rounder]:
+def compiled(dtype: DType) -> dict[Rounding, Loop]:
     """Compile the kernels of a type, without a proof. Raises :class:`CannotCompile`."""
     if sys.byteorder != "little":
         raise CannotCompile("this processor is not little-endian")
@@ -118,29 +121,30 @@ def optimized(text: str, machine: Any) -> Any:
     return module
 
 
-def proved(found: Rounder, dtype: DType, rounding: Rounding) -> Rounder:
+def proved(found: Loop, dtype: DType, rounding: Rounding) -> Loop:
     """Return the kernel if it gives NumPy's bits, else raise :class:`CannotCompile`."""
     operands = patterns(dtype)
     expected, result = operands.copy(), np.empty_like(operands)
-    rounder(dtype, rounding).round(expected, expected)
-    found.round(operands, result)
+    count = operands.size // dtype.itemsize
+    rounder(dtype, rounding).run(expected, expected, count)
+    found.run(operands, result, count)
     if not np.array_equal(result, expected):
         raise CannotCompile(f"{dtype.name} {rounding} differs from NumPy's")
     return found
 
 
-def _rounder(engine: Any, dtype: DType, rounding: Rounding) -> Rounder:
+def _rounder(engine: Any, dtype: DType, rounding: Rounding) -> Loop:
     loop = _LOOP(engine.get_function_address(str(rounding)))
-    return Rounder(partial(_run, loop, dtype.itemsize, engine), SPLIT_BYTES)
+    return Loop(partial(_run, loop, engine), SPLIT_BYTES)
 
 
-def _run(loop: Any, itemsize: int, _owner: Any, source: Bytes, target: Bytes) -> None:
+def _run(loop: Any, _owner: Any, source: Bytes, target: Bytes, count: int) -> None:
     """Round without the GIL; ``_owner`` keeps the machine code alive."""
     if not target.size:
         return
     # Takes a third of the time of ``target.ctypes.data``, but works for writable memory only.
     to = ctypes.addressof(ctypes.c_char.from_buffer(target.data))
-    loop(to if source is target else source.ctypes.data, to, target.size // itemsize)
+    loop(to if source is target else source.ctypes.data, to, count)
 
 
 def _may_execute_new_code() -> bool:

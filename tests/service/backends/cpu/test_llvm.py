@@ -13,6 +13,7 @@ import pytest
 
 from support.cases.backend_calls import sample_pair
 from tensor_round.contract.dtypes import BY_NAME, ROUNDABLE, DType
+from tensor_round.contract.functions import RoundToIntegral
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends.select import compiled_kernels
 
@@ -22,6 +23,7 @@ if compiled_kernels() is None:
 from tensor_round_service.backends.cpu import llvm
 from tensor_round_service.backends.cpu.llvm import DTYPES, LlvmKernels, llvm_kernels
 from tensor_round_service.backends.cpu.llvm_kernels import module_text
+from tensor_round_service.backends.cpu.loops import Loop
 
 #: Rounds through whatever backend is chosen, and says on what it is compiled.
 ROUND = """
@@ -34,6 +36,11 @@ if backend._kernels: backend._kernels.wait()
 patterns, right = sample_pair("bfloat16", "ties_to_away")
 assert np.array_equal(run_flat(backend, "bfloat16", "ties_to_away", patterns), right)
 """
+
+
+def integral(kernels: LlvmKernels, dtype: DType, rounding: Rounding) -> Loop | None:
+    """The kernel that rounds to integral values."""
+    return kernels.get(RoundToIntegral(rounding), dtype, dtype)
 
 
 def output_of(preparation: str) -> str:
@@ -53,7 +60,7 @@ def test_there_are_kernels_for_floats_alone() -> None:
     kernels = llvm_kernels()
     kernels.wait()
     assert {d for d in ROUNDABLE if d.is_float} == set(DTYPES)
-    assert kernels.get(BY_NAME["int32"], Rounding.TIES_TO_EVEN) is None
+    assert integral(kernels, BY_NAME["int32"], Rounding.TIES_TO_EVEN) is None
 
 
 def test_log_names_the_compiled_kernels_at_start() -> None:
@@ -73,7 +80,7 @@ def test_kernels_of_other_processors_are_right_too(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(llvm, "module_text", other)
     kernels = LlvmKernels()
     kernels.wait()
-    assert all(kernels.get(dtype, rounding) for dtype in DTYPES for rounding in Rounding)
+    assert all(integral(kernels, dtype, rounding) for dtype in DTYPES for rounding in Rounding)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="PR_SET_MDWE is Linux's")
@@ -97,7 +104,7 @@ def test_a_kernel_that_gives_one_other_bit_is_not_used(
     kernels.wait()
     assert "bfloat16 toward_positive differs from NumPy's" in caplog.text
     for name, used in (("float32", True), ("bfloat16", False)):
-        assert (kernels.get(BY_NAME[name], Rounding.TOWARD_POSITIVE) is not None) is used
+        assert (integral(kernels, BY_NAME[name], Rounding.TOWARD_POSITIVE) is not None) is used
 
 
 def test_text_that_llvm_does_not_understand_leaves_numpy(
@@ -106,7 +113,7 @@ def test_text_that_llvm_does_not_understand_leaves_numpy(
     monkeypatch.setattr(llvm, "module_text", lambda dtype, *, prefetch: "nonsense")
     kernels = LlvmKernels()
     kernels.wait()
-    assert kernels.get(BY_NAME["float32"], Rounding.TIES_TO_EVEN) is None
+    assert integral(kernels, BY_NAME["float32"], Rounding.TIES_TO_EVEN) is None
     assert "LLVM's cannot be used" in caplog.text
 
 
@@ -116,7 +123,7 @@ def test_every_length_rounds_all_and_no_more(dtype: DType, rounding: Rounding) -
     """Up to twice what the widest vector loop takes at once, in place and apart."""
     kernels = llvm_kernels()
     kernels.wait()
-    kernel = kernels.get(dtype, rounding)
+    kernel = integral(kernels, dtype, rounding)
     assert kernel is not None
     patterns, right = (each[-600:] for each in sample_pair(dtype.name, rounding))
     if dtype.is_sub_byte:
@@ -127,8 +134,8 @@ def test_every_length_rounds_all_and_no_more(dtype: DType, rounding: Rounding) -
         source, apart = patterns.copy(), patterns.copy()
         wanted = np.concatenate([right[:count], patterns[count:]])
         run = source.view(np.uint8)[: count * dtype.itemsize]
-        kernel.round(run, apart.view(np.uint8)[: run.size])
+        kernel.run(run, apart.view(np.uint8)[: run.size], count)
         np.testing.assert_array_equal(source, patterns)
         np.testing.assert_array_equal(apart, wanted)
-        kernel.round(run, run)
+        kernel.run(run, run, count)
         np.testing.assert_array_equal(source, wanted)
