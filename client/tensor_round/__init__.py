@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from .clients.client import AsyncClient as AsyncClient
 from .clients.client import Client as Client
+from .clients.client import cast as cast
 from .clients.client import round as round
 from .contract import errors
 from .contract.errors import *
+from .contract.operators.operator import CastOperator as CastOperator
 from .contract.operators.operator import RoundOperator as RoundOperator
 from .contract.rounding import Rounding as Rounding
 
@@ -59,7 +61,8 @@ else:
 
     def __getattr__(name: str) -> Any:
         if name == "__all__":
-            own = ("AsyncClient", "Client", "RoundOperator", "Rounding", "round")
+            classes = ("AsyncClient", "CastOperator", "Client", "RoundOperator", "Rounding")
+            own = (*classes, "cast", "round")
             value = sorted((*own, *errors.__all__, *_registry().__all__, *_MODULES))
         elif name == "conformance":
             value = import_module(".conformance", __name__)

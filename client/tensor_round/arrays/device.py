@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..contract.array_forms import torch_dtype
-from ..contract.dtypes import dtype_name
+from ..contract.dtypes import BY_NAME, dtype_name
 
 
 class _Cupy:
@@ -51,10 +51,10 @@ class _Cupy:
         with x.device:
             return x.copy(order="C")
 
-    def empty_like(self, x: Any) -> Any:
-        """A new packed array of the same shape and dtype on the same device."""
+    def empty_like(self, x: Any, dtype: str) -> Any:
+        """A new packed array of the same shape on the same device; ``dtype`` is canonical."""
         with x.device:
-            return sys.modules[self.module].empty(x.shape, x.dtype)
+            return sys.modules[self.module].empty(x.shape, BY_NAME[dtype].numpy)
 
     def assign(self, target: Any, x: Any) -> None:
         """Copy the elements of ``x`` into ``target``, which may have any strides."""
@@ -89,9 +89,10 @@ class _Torch:
         torch = sys.modules[self.module]
         return x.detach().resolve_neg().clone(memory_format=torch.contiguous_format)
 
-    def empty_like(self, x: Any) -> Any:
+    def empty_like(self, x: Any, dtype: str) -> Any:
         torch = sys.modules[self.module]
-        return torch.empty_like(x.detach(), memory_format=torch.contiguous_format)
+        own = getattr(torch, dtype)
+        return torch.empty_like(x.detach(), dtype=own, memory_format=torch.contiguous_format)
 
     def assign(self, target: Any, x: Any) -> None:
         target.detach().copy_(x)

@@ -142,7 +142,7 @@ _BIG_ENDIAN = ">" if sys.byteorder == "little" else ">="
 
 
 class Tile(NamedTuple):
-    """The part of a tensor that one request rounds, with its descriptor.
+    """The part of a tensor that one request carries, with its descriptor.
 
     ``source`` are its elements, ``target`` is the memory for their results. With ``aliased`` both
     are the same memory.
@@ -192,18 +192,18 @@ def cut(
 ) -> Tile | Iterator[Tile]:
     """A tensor that fits as one tile, else its tiles of at most ``tile_bytes``.
 
-    A tile has one element at least.
+    Neither its elements nor their results have more; a tile has one element at least.
 
     ``prepared`` is the descriptor of the whole tensor, which the dialect has accepted.
     ``target`` is the same memory as ``source`` with ``aliased``, and else shares none with it.
     """
     dtype = prepared.call.input.dtype
     from_, to = _in_memory_order(source, target)
-    if source.nbytes <= tile_bytes or source.size == 1:
+    if max(source.nbytes, target.nbytes) <= tile_bytes or source.size == 1:
         if from_ is not source and from_.shape != source.shape:
             prepared = operator.prepare(dtype.name, from_.shape)
         return Tile(prepared, from_, to, aliased)
-    limit = max(1, tile_bytes // dtype.itemsize)
+    limit = max(1, tile_bytes // max(source.itemsize, target.itemsize))
     if from_.flags.c_contiguous and to.flags.c_contiguous:
         from_, to = from_.reshape(-1), to.reshape(-1)
     return _tiles(operator, dtype.name, from_, to, aliased, limit)

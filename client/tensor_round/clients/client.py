@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack
 
 from ..contract.errors import InvalidArgument
-from ..contract.operators.operator import RoundOperator, as_operator
+from ..contract.operators.operator import CastOperator, RoundOperator, as_cast, as_operator
 from ..contract.progress import ProgressCallback
 from ..contract.rounding import Rounding, RoundingName
 from ..transport.address import LOCAL, Address
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import httpx2
 
     from ..contract.differences.document import Differences
+    from ..contract.dtypes import AnyDType
     from ..contract.operators.registry import OperatorWord
     from ..transport.concurrency import Concurrency, Transport
     from .execution import AnyDescriptor
@@ -154,13 +155,48 @@ class Client(BaseClient):
         """
         by = as_operator(operator, rounding, decimals)
         if "dask" in sys.modules:
-            from .lazy import is_lazy, round_lazily
+            from .lazy import by_blocks, is_lazy
 
             if is_lazy(x):
-                lazy: A = round_lazily(self.round, x, by, out, progress)
+                lazy: A = by_blocks(self.round, x, by, out, progress)
                 return lazy
         rounded: A = run(self._session.round(x, by, out, progress))
         return rounded
+
+    def cast(
+        self,
+        x: Any,
+        to: AnyDType | None = None,
+        operator: CastOperator | RoundingName | Rounding | str | None = None,
+        *,
+        rounding: RoundingName | Rounding | None = None,
+        saturate: bool | None = None,
+        out: Any = None,
+        progress: bool | ProgressCallback = False,
+    ) -> Any:
+        """Convert every element of ``x`` to the type ``to``; returns an array of that type.
+
+        ``to`` is a name, as ``"float8_e4m3fn"``, or a dtype of NumPy, ml_dtypes or torch. Without
+        an ``operator`` the elements are rounded as IEEE 754's convertFormat does, in the direction
+        ``rounding``, ties to even by default, to integers too. With ``saturate`` a result beyond
+        the range is the largest number, else infinity, or NaN in a type without infinities.
+
+        ``operator`` is a dialect's, by whose rules the types are accepted and the elements rounded:
+        an object, which has the target type, or one word, as ``onnx:24``, to which ``saturate`` can
+        be added.
+
+        The result has the form of ``x`` if that can have its type, and is else a NumPy array.
+        ``out``, of the shape of ``x`` and the target type, is filled and returned; it may share
+        memory with ``x``, and is undefined after an error. Forms of ``x``, ``progress`` and the
+        errors are as for :meth:`round`.
+        """
+        by = as_cast(to, operator, rounding, saturate)
+        if "dask" in sys.modules:
+            from .lazy import by_blocks, is_lazy
+
+            if is_lazy(x):
+                return by_blocks(self.cast, x, by, out, progress)
+        return run(self._session.round(x, by, out, progress))
 
     def compare(self, x: object, *, progress: bool | ProgressCallback = False) -> Differences:
         """Show where the dialects' operators, and the rounding directions, differ on ``x``.
@@ -254,6 +290,21 @@ class AsyncClient(BaseClient):
         rounded: A = await self._session.round(x, by, out, progress)
         return rounded
 
+    async def cast(
+        self,
+        x: Any,
+        to: AnyDType | None = None,
+        operator: CastOperator | RoundingName | Rounding | str | None = None,
+        *,
+        rounding: RoundingName | Rounding | None = None,
+        saturate: bool | None = None,
+        out: Any = None,
+        progress: bool | ProgressCallback = False,
+    ) -> Any:
+        """Convert every element of ``x`` to the type ``to``; see :meth:`Client.cast`."""
+        by = as_cast(to, operator, rounding, saturate)
+        return await self._session.round(x, by, out, progress)
+
     async def compare(self, x: object, *, progress: bool | ProgressCallback = False) -> Differences:
         """Where operators and directions differ on ``x``; see :meth:`Client.compare`."""
         return await self._session.compare(x, progress)
@@ -307,10 +358,33 @@ def round(
     TENSOR_ROUND_URL does, by default the one at http://127.0.0.1:8000. The arguments and the
     errors are those of :meth:`Client.round`.
     """
-    client = _client(*map(os.environ.get, ("TENSOR_ROUND_URL", "TENSOR_ROUND_API_KEY")))
-    return client.round(
+    return _own_client().round(
         x, operator, rounding=rounding, out=out, progress=progress, decimals=decimals
     )
+
+
+def cast(
+    x: Any,
+    to: AnyDType | None = None,
+    operator: CastOperator | RoundingName | Rounding | str | None = None,
+    *,
+    rounding: RoundingName | Rounding | None = None,
+    saturate: bool | None = None,
+    out: Any = None,
+    progress: bool | ProgressCallback = False,
+) -> Any:
+    """Convert every element of ``x`` to the type ``to``; returns an array of that type.
+
+    It is done where :func:`round` does. The arguments and the errors are those of
+    :meth:`Client.cast`.
+    """
+    return _own_client().cast(
+        x, to, operator, rounding=rounding, saturate=saturate, out=out, progress=progress
+    )
+
+
+def _own_client() -> Client:
+    return _client(*map(os.environ.get, ("TENSOR_ROUND_URL", "TENSOR_ROUND_API_KEY")))
 
 
 @lru_cache(maxsize=1)

@@ -3,8 +3,8 @@
 A service on the same host gets only JSON: the handles of the allocations, which are registered by
 the Open Inference Protocol's CUDA shared-memory extension, and the inference. Registrations end
 with the call, since an allocation must not be freed while another process has it mapped. The model
-is always ``round``: the operator was validated here, and every dialect's resolves to a dtype and a
-direction.
+is ``round`` or ``cast``: the operator was validated here, and nearly every dialect's resolves to
+the function of one of them. Operands of any other function are copied.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ..arrays import device
 from ..arrays.device import ArrayLibrary, DriverFailed, Export, library_of
 from ..contract.call import Call
 from ..contract.errors import InvalidArgument, RequestRefused, TensorRoundError, TensorTooLarge
+from ..contract.functions import Convert, RoundToIntegral
 from ..contract.host_memory import refuse_loss_of_gradient
 from ..contract.operators.operator import PreparedDescriptor, RoundOperator
 from ..transport.exchange import (
@@ -51,7 +52,53 @@ class TooLarge(CannotShare):
     """The tensor is over the service's limit."""
 
 
-async def _infer(session: Session, call: Call, exports: list[Export], deadline: Deadline) -> None:
+class _Inference(NamedTuple):
+    """A model of the service and its parameters, which compute a call's function."""
+
+    model: str
+    parameters: dict[str, Any]
+
+    @classmethod
+    def of(cls, call: Call) -> _Inference | None:
+        """The inference that computes a call; None if it takes a model of one dialect."""
+        match call.function:
+            case RoundToIntegral(rounding):
+                return cls("round", {"rounding": rounding})
+            case Convert(rounding, saturates):
+                to = call.output.dtype.name
+                return cls("cast", {"rounding": rounding, "to": to, "saturate": saturates})
+        return None
+
+    def document(
+        self, call: Call, exports: list[Export], names: dict[bytes, str]
+    ) -> dict[str, Any]:
+        """Its request, with both tensors in regions of these names."""
+        source, target = (
+            {
+                "shared_memory_region": names[export.handle],
+                "shared_memory_byte_size": layout.element_bytes,
+                "shared_memory_offset": export.offset,
+            }
+            for export, layout in zip(exports, (call.input, call.output), strict=True)
+        )
+        layout = call.input
+        carried = {} if layout.dtype.oip else {"dtype": layout.dtype.name}
+        tensor = {
+            "name": "X",
+            "datatype": layout.dtype.oip or _CARRIER,
+            "shape": [layout.element_count],
+            "parameters": {**carried, **source},
+        }
+        return {
+            "parameters": self.parameters,
+            "inputs": [tensor],
+            "outputs": [{"name": "Y", "parameters": target}],
+        }
+
+
+async def _infer(
+    session: Session, inference: _Inference, call: Call, exports: list[Export], deadline: Deadline
+) -> None:
     """Round the packed tensor of the first export into the second.
 
     Raises :class:`CannotShare`, and the errors of :meth:`Session.send`.
@@ -62,8 +109,9 @@ async def _infer(session: Session, call: Call, exports: list[Export], deadline: 
         for export in exports:
             if export.handle not in names:
                 names[export.handle] = await _register(session, export, deadline, tried)
-        document = _inference(call, exports, names)
-        await session.send(DocumentExchange("/v2/models/round/infer", document), deadline)
+        document = inference.document(call, exports, names)
+        path = f"/v2/models/{inference.model}/infer"
+        await session.send(DocumentExchange(path, document), deadline)
     except RequestRefused as refusal:
         if refusal.status == TensorTooLarge.status:
             raise TooLarge(refusal.detail) from refusal
@@ -108,30 +156,6 @@ async def _register(session: Session, export: Export, deadline: Deadline, tried:
     return tried[-1]
 
 
-def _inference(call: Call, exports: list[Export], names: dict[bytes, str]) -> dict[str, Any]:
-    layout = call.input
-    parts = [
-        {
-            "shared_memory_region": names[export.handle],
-            "shared_memory_byte_size": layout.element_bytes,
-            "shared_memory_offset": export.offset,
-        }
-        for export in exports
-    ]
-    carried = {} if layout.dtype.oip else {"dtype": layout.dtype.name}
-    tensor = {
-        "name": "X",
-        "datatype": layout.dtype.oip or _CARRIER,
-        "shape": [layout.element_count],
-        "parameters": {**carried, **parts[0]},
-    }
-    return {
-        "parameters": {"rounding": call.rounding},
-        "inputs": [tensor],
-        "outputs": [{"name": "Y", "parameters": parts[1]}],
-    }
-
-
 logger = logging.getLogger(__name__)
 
 
@@ -149,10 +173,14 @@ class DeviceRounder:
         """Round an array of that library; see :meth:`Client.round`."""
         refuse_loss_of_gradient(x)
         prepared = operator.prepare(library.dtype(x), tuple(x.shape))
+        to = prepared.call.output.dtype.name
         if out is not None:
-            _check_out(library, x, out)
+            _check_out(library, x, out, to)
         source = x if library.is_packed(x) else library.packed_copy(x)
-        target = out if _can_be_target(library, source, out) else library.empty_like(x)
+        if out is not None and _can_be_target(library, source, out, to):
+            target = out
+        else:
+            target = library.empty_like(x, to)
         if library.nbytes(source):
             addresses = library.address(source), library.address(target)
             if not await self._round_shared(prepared.call, *addresses, options.deadline):
@@ -165,13 +193,14 @@ class DeviceRounder:
 
     async def _round_shared(self, call: Call, source: int, target: int, deadline: Deadline) -> bool:
         """Round in GPU memory; False if the service cannot."""
-        if not self._can_share:
+        inference = _Inference.of(call)
+        if not self._can_share or inference is None:
             return False
         try:
             gpu = device.open_driver()
             gpu.wait(source)
             exports = [gpu.export(address) for address in (source, target)]
-            await _infer(self._session, call, exports, deadline)
+            await _infer(self._session, inference, call, exports, deadline)
         except (CannotShare, DriverFailed) as reason:
             logger.warning("GPU arrays are copied to the service and back: %s", reason)
             self._can_share = isinstance(reason, TooLarge)
@@ -187,32 +216,34 @@ class DeviceRounder:
         options: CallOptions,
     ) -> None:
         """Round a copy in host memory."""
-        layout = prepared.call.input
-        memory = np.empty(layout.shape, layout.dtype.numpy)
-        flat = memory.reshape(-1).view(np.uint8)
+        given, made = prepared.call.input, prepared.call.output
+        operands = np.empty(given.shape, given.dtype.numpy)
+        results = operands if made == given else np.empty(made.shape, made.dtype.numpy)
         try:
             gpu = device.open_driver()
             gpu.wait(source)
-            gpu.read(source, flat)
-            await self._session.round_tiles(operator, prepared, memory, memory, options)
-            gpu.write(flat, target)
+            gpu.read(source, operands.reshape(-1).view(np.uint8))
+            await self._session.round_tiles(operator, prepared, operands, results, options)
+            gpu.write(results.reshape(-1).view(np.uint8), target)
         except DriverFailed as error:
             raise InvalidArgument(f"the array cannot be read or written: {error}") from error
 
 
-def _check_out(library: ArrayLibrary, x: Any, out: Any) -> None:
+def _check_out(library: ArrayLibrary, x: Any, out: Any, to: str) -> None:
     refuse_loss_of_gradient(out, "out")
     if library_of(out) is not library:
         raise InvalidArgument(f"out must be an array of {library.module} on a GPU, as x is")
     if tuple(out.shape) != tuple(x.shape):
         raise InvalidArgument(f"out has shape {tuple(out.shape)}, x has {tuple(x.shape)}")
-    if library.dtype(out) != library.dtype(x):
-        raise InvalidArgument(f"out has dtype {library.dtype(out)}, x has {library.dtype(x)}")
+    if library.dtype(out) != to:
+        raise InvalidArgument(f"out has dtype {library.dtype(out)}, the result has {to}")
 
 
-def _can_be_target(library: ArrayLibrary, source: Any, out: Any) -> bool:
-    """Whether ``out`` is packed, and is ``source``'s memory or does not overlap it."""
-    if out is None or not library.is_packed(out):
+def _can_be_target(library: ArrayLibrary, source: Any, out: Any, to: str) -> bool:
+    """Whether ``out`` is packed, and does not overlap ``source``, or is that of the same type."""
+    if not library.is_packed(out):
         return False
-    distance = abs(library.address(out) - library.address(source))
-    return distance == 0 or distance >= library.nbytes(source)
+    distance = library.address(out) - library.address(source)
+    if distance == 0:
+        return library.dtype(source) == to
+    return distance >= library.nbytes(source) or -distance >= library.nbytes(out)

@@ -46,12 +46,12 @@ async def execute(
     source = tensor_memory.read_input(data, call)
     target = None if out is None else tensor_memory.read_output(out, call)
     in_place = target is not None and tensor_memory.is_in_place(source, target)
-    is_flat = call.input.is_dense and call.input.lies_like(call.output.strides)
-    if is_flat and call.input.element_bytes > session.tile_bytes:
+    most = max(call.input.element_bytes, call.output.element_bytes)
+    if call.is_flat and most > session.tile_bytes:
         is_fresh = target is None
         target = target or tensor_memory.allocate(call.output)
         operator, elements = operator_of(stated), target.elements
-        packed = operator.prepare(call.output.dtype.name, call.output.shape)
+        packed = operator.prepare(call.input.dtype.name, call.input.shape)
         await session.round_tiles(
             operator, packed, source.elements, elements, options, is_fresh=is_fresh
         )

@@ -1,4 +1,4 @@
-"""Arrays that are computed later: dask's, alone or in xarray's, are rounded block by block."""
+"""Arrays that are computed later: dask's, alone or in xarray's, by their blocks."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ..contract.array_forms import form_of
-from ..contract.dtypes import dtype_name
+from ..contract.dtypes import BY_NAME, dtype_name
 from ..contract.errors import InvalidArgument
-from ..contract.operators.operator import RoundOperator
+from ..contract.operators.operator import CastOperator, RoundOperator
 from ..contract.progress import ProgressCallback
 
 #: The forms of xarray that may have an array of dask as their data.
@@ -28,14 +28,14 @@ def is_lazy(x: Any) -> bool:
     return form == ("dask", "Array")
 
 
-def round_lazily(
-    round: Callable[..., Any],
+def by_blocks(
+    method: Callable[..., Any],
     x: Any,
     operator: RoundOperator,
     out: Any,
     progress: bool | ProgressCallback,
 ) -> Any:
-    """The lazy array of the results; ``round`` is called with each block when it is computed.
+    """The lazy array of the results; ``method`` is called with each block when it is computed.
 
     The operator is validated for the whole tensor now, if dask knows its shape. Raises
     :class:`InvalidDescriptor`, and :class:`InvalidArgument` for ``out`` and ``progress``.
@@ -43,10 +43,11 @@ def round_lazily(
     if out is not None or progress is not False:
         raise InvalidArgument("dask computes a lazy array later: omit out and progress")
     if form_of(x) in _XARRAY:
-        data = round_lazily(round, x.data, operator, None, False)
+        data = by_blocks(method, x.data, operator, None, False)
         return x.copy(deep=False, data=data)
     if not any(map(math.isnan, x.shape)):
         operator.prepare(dtype_name(x.dtype), x.shape)
     # Without the form of a block dask would call the function with an empty one to learn it.
-    meta = np.empty((0,) * x.ndim, x.dtype)
-    return x.map_blocks(partial(round, operator=operator), dtype=x.dtype, meta=meta)
+    dtype = BY_NAME[operator.to].numpy if isinstance(operator, CastOperator) else x.dtype
+    meta = np.empty((0,) * x.ndim, dtype)
+    return x.map_blocks(partial(method, operator=operator), dtype=dtype, meta=meta)

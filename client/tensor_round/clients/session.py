@@ -29,7 +29,7 @@ from ..contract.errors import (
     TensorRoundError,
 )
 from ..contract.host_memory import Array, bits, refuse_loss_of_mask
-from ..contract.operators.operator import PreparedDescriptor, RoundOperator
+from ..contract.operators.operator import CastOperator, PreparedDescriptor, RoundOperator
 from ..contract.progress import Progress, counted
 from ..contract.quoting import shown
 from ..transport.address import Address
@@ -155,21 +155,24 @@ class Session:
         self._devices = DeviceRounder(self)
 
     async def round(self, x: Any, operator: RoundOperator, out: Any, progress: Progress) -> Any:
-        """Round ``x``; see :meth:`Client.round`."""
+        """Round ``x``, or cast it; see :meth:`Client.round` and :meth:`Client.cast`."""
         from ..contract.array_forms import read_array, writable_array  # at first use
 
-        with self._call("round", progress) as options:
+        name = "cast" if isinstance(operator, CastOperator) else "round"
+        with self._call(name, progress) as options:
             library = None if isinstance(x, np.ndarray) else library_of(x)
             if library is not None:
                 return await self._devices.round(library, x, operator, out, options)
             operand = read_array(x)
             source = operand.array
             prepared = operator.prepare(operand.dtype, source.shape)
+            to = prepared.call.output.dtype
             if out is None:
-                target = results = np.empty_like(source)
+                made = source.dtype if operand.dtype == to.name else to.numpy
+                target = results = np.empty_like(source, made)
             else:
                 refuse_loss_of_mask(x, out)
-                target = results = writable_array(out, operand)
+                target = results = writable_array(out, source.shape, to.name)
                 if _overlap_out_of_step(source, target):
                     # Written at once, results would overwrite elements that are still to be sent.
                     results = np.empty_like(target)

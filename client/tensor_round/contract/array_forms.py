@@ -1,8 +1,9 @@
 """The forms of callers' arrays: NumPy's, other libraries', frames, lists and numbers.
 
 Each is viewed as a NumPy array, on its own memory where it has one, and each result is converted
-from a NumPy array. Dtypes that NumPy lacks (torch's bfloat16 and fp8) are viewed as integers first,
-so no element is ever converted. No library is imported: a form is known by the name of its class.
+from a NumPy array, or stays one where the form cannot have its dtype. Dtypes that NumPy lacks
+(torch's bfloat16 and fp8) are viewed as integers first, so no element is ever converted. No library
+is imported: a form is known by the name of its class.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ class Operand(NamedTuple):
 
     ``array`` is a NumPy array of its elements. ``dtype`` is the canonical name of its dtype; for an
     unsupported dtype it is the library's own name, and ``array`` has the right shape alone.
-    ``wrap`` converts a NumPy array to the operand's form. ``is_view``: ``array`` is on
-    the operand's own memory, so that writing fills it.
+    ``wrap`` converts a NumPy array to the operand's form, if that can have its dtype. ``is_view``:
+    ``array`` is on the operand's own memory, so that writing fills it.
     """
 
     array: Array
@@ -72,18 +73,18 @@ def read_out(out: Any) -> Operand:
     return operand
 
 
-def writable_array(out: Any, operand: Operand) -> Array:
-    """View ``out`` as a NumPy array that the result of ``operand`` can be written into.
+def writable_array(out: Any, shape: tuple[int, ...], dtype: str) -> Array:
+    """View ``out`` as a NumPy array that results of this shape and dtype can be written into.
 
     Byte order and strides may differ. Raises :class:`InvalidArgument` for another shape or dtype,
     and what :func:`check_writable` raises.
     """
     read = read_out(out)
     target = read.array
-    if target.shape != operand.array.shape:
-        raise InvalidArgument(f"out has shape {target.shape}, x has {operand.array.shape}")
-    if read.dtype != operand.dtype:
-        raise InvalidArgument(f"out has dtype {read.dtype}, x has {operand.dtype}")
+    if target.shape != shape:
+        raise InvalidArgument(f"out has shape {target.shape}, x has {shape}")
+    if read.dtype != dtype:
+        raise InvalidArgument(f"out has dtype {read.dtype}, the result has {dtype}")
     check_writable(target)
     return target
 
@@ -121,7 +122,9 @@ def _read_masked(x: Any, name: str) -> Operand:
     def wrap(y: Array) -> Any:
         # The mask is copied, so that a change to one array's mask leaves the other's alone.
         mask = x.mask if x.mask is np.ma.nomask else x.mask.copy()
-        return np.ma.MaskedArray(y, mask, fill_value=x.fill_value, hard_mask=x.hardmask)
+        # Of another dtype, the result has that one's default.
+        fill_value = x.fill_value if y.dtype == x.dtype else None
+        return np.ma.MaskedArray(y, mask, fill_value=fill_value, hard_mask=x.hardmask)
 
     return _operand(np.asarray(x), wrap)
 
@@ -142,7 +145,12 @@ def _read_numbers(x: Any, name: str) -> Operand:
         raise InvalidArgumentType(f"{name} is a {held}: {rule}")
     if numbers.dtype.kind not in "iuf":
         raise InvalidArgument(f"{name} has integers of more than 64 bits, which no dtype supports")
-    return _operand(numbers, lambda y: _nested_as(x, y.tolist()), is_view=False)
+
+    def wrap(y: Array) -> Any:
+        is_pythons = y.dtype in (numbers.dtype, np.float64, np.int64)
+        return _nested_as(x, y.tolist()) if is_pythons else y[()]
+
+    return _operand(numbers, wrap, is_view=False)
 
 
 def _leaves(x: Any) -> Iterator[Any]:
@@ -189,6 +197,8 @@ def _read_columns(x: Any, name: str, dtype: Any, make: Callable[..., Any]) -> Op
         )
 
     def wrap(y: Array) -> Any:
+        if not _is_numpy_own(y):
+            return y
         made = make(y, index=x.index)
         made.attrs = x.attrs
         return made
@@ -205,7 +215,12 @@ def _read_polars(x: Any, name: str) -> Operand:
             f"{name} has nulls, and arrays have none: pass {name}.fill_null(...) or "
             f"{name}.drop_nulls()"
         )
-    return _operand(x.to_numpy(), lambda y: polars.Series(x.name, y), is_view=False)
+
+    def wrap(y: Array) -> Any:
+        made = polars.Series(x.name, y) if _is_numpy_own(y) else None
+        return y if made is None or made.to_numpy().dtype != y.dtype else made
+
+    return _operand(x.to_numpy(), wrap, is_view=False)
 
 
 def _read_xarray(x: Any, name: str) -> Operand:
@@ -228,7 +243,10 @@ def _read_torch(x: Any, name: str) -> Operand:
     integer = getattr(torch, f"int{8 * dtype.itemsize}")
 
     def wrap(y: Array) -> Any:
-        return torch.from_numpy(y.view(f"i{dtype.itemsize}")).view(x.dtype)
+        own = x.dtype if y.dtype == dtype.numpy else getattr(torch, dtype_name(y.dtype), None)
+        if own is None or own.itemsize != y.itemsize or BY_NAME[dtype_name(y.dtype)].is_sub_byte:
+            return y
+        return torch.from_numpy(y.view(f"i{y.itemsize}")).view(own)
 
     return Operand(x.view(integer).numpy().view(dtype.numpy), dtype.name, wrap)
 
@@ -242,7 +260,7 @@ def torch_dtype(x: Any) -> str:
 def _read_openvino(x: Any, name: str) -> Operand:
     openvino = sys.modules["openvino"]
     # With pydantic: only for a tensor of OpenVINO.
-    from .operators.dialects.openvino import DTYPES as OPENVINO_DTYPES
+    from .operators.dialects.openvino import CAST_DTYPES as OPENVINO_DTYPES
 
     own = x.element_type.get_type_name()
     if own not in OPENVINO_DTYPES:
@@ -252,7 +270,12 @@ def _read_openvino(x: Any, name: str) -> Operand:
         return _unsupported(x, f"openvino.Type.{own}")
 
     def wrap(y: Array) -> Any:
-        made = openvino.Tensor(x.element_type, openvino.Shape(y.shape))
+        row = BY_NAME[dtype_name(y.dtype)]
+        names = [name for name, canonical in OPENVINO_DTYPES.items() if canonical == row.name]
+        if row.is_sub_byte or not names:
+            return y
+        (own,) = names
+        made = openvino.Tensor(getattr(openvino.Type, own), openvino.Shape(y.shape))
         made.data.view(y.dtype)[...] = y
         return made
 
@@ -260,14 +283,19 @@ def _read_openvino(x: Any, name: str) -> Operand:
     return Operand(x.data.view(dtype.numpy), dtype.name, wrap)
 
 
-def _read_buffer(make: Callable[[Any, Array], Any]) -> Callable[[Any, str], Operand]:
-    return lambda x, name: _operand(np.asarray(memoryview(x)), lambda y: make(x, y))
+def _read_buffer(make: Callable[[Array], Any], codes: str) -> Callable[[Any, str], Operand]:
+    """A reader of buffers that ``make`` makes of elements with one of NumPy's ``codes``."""
+
+    def wrap(y: Array) -> Any:
+        return make(y) if y.dtype.char in codes else y
+
+    return lambda x, name: _operand(np.asarray(memoryview(x)), wrap)
 
 
 def _read_exporter(x: Any, name: str) -> Operand:
     """Anything that is in no table, by what it exports."""
     if hasattr(x, "__array_namespace__"):
-        return _operand(_view_standard(x), x.__array_namespace__().asarray)
+        return _operand(_view_standard(x), partial(_as_standard, x.__array_namespace__()))
     if hasattr(x, "__array_interface__"):
         return _read_ndarray(x, name)
     if hasattr(x, "__dlpack__"):
@@ -296,6 +324,20 @@ def _view_standard(x: Any) -> Array:
         return np.asarray(x)
 
 
+def _as_standard(namespace: Any, y: Array) -> Any:
+    """An array of the namespace; ``y`` itself for a dtype that it lacks, or makes narrower."""
+    try:
+        made = namespace.asarray(y)
+        return made if _view_standard(made).dtype == y.dtype else y
+    except _EXPORT_ERRORS:
+        return y
+
+
+def _is_numpy_own(y: Array) -> bool:
+    """Whether the dtype is NumPy's, and not one of ml_dtypes, which most libraries lack."""
+    return y.dtype.isbuiltin == 1
+
+
 def form_name(x: object) -> str:
     """The form of ``x`` in an error message: ``list``, ``pandas Series``."""
     package, name = form_of(x)
@@ -312,10 +354,12 @@ _FORMS: dict[tuple[str, str], Callable[[Any, str], Operand] | str] = {
     ("builtins", "int"): _read_numbers,
     ("builtins", "list"): _read_numbers,
     ("builtins", "tuple"): _read_numbers,
-    ("builtins", "bytes"): _read_buffer(lambda x, y: y.tobytes()),
-    ("builtins", "bytearray"): _read_buffer(lambda x, y: bytearray(y.data)),
-    ("builtins", "memoryview"): _read_buffer(lambda x, y: y.data),
-    ("array", "array"): _read_buffer(lambda x, y: array.array(x.typecode, y.tobytes())),
+    ("builtins", "bytes"): _read_buffer(lambda y: y.tobytes(), "B"),
+    ("builtins", "bytearray"): _read_buffer(lambda y: bytearray(y.data), "B"),
+    ("builtins", "memoryview"): _read_buffer(lambda y: y.data, f"e{array.typecodes}"),
+    ("array", "array"): _read_buffer(
+        lambda y: array.array(y.dtype.char, y.tobytes()), array.typecodes
+    ),
     ("torch", "Tensor"): _read_torch,
     ("openvino", "Tensor"): _read_openvino,
     ("pandas", "Series"): _read_series,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import ml_dtypes
 import numpy as np
@@ -19,8 +19,17 @@ DTypeName = Literal[
     "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn", "int4", "uint4",
 ]  # fmt: skip
 
-#: A canonical name, or a NumPy dtype in either byte order.
-AnyDType = DTypeName | np.dtype[Any] | type[Any]
+
+class TorchDType(Protocol):
+    """What torch's dtypes have, and names lack."""
+
+    @property
+    def is_floating_point(self) -> bool:
+        """Whether the type is a float."""
+
+
+#: A canonical name, a NumPy dtype in either byte order, or torch's.
+AnyDType = DTypeName | np.dtype[Any] | type[Any] | TorchDType
 
 
 #: What the patterns of a float mean that are no numbers: ``ieee``, infinities and NaNs have all

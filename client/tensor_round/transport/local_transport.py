@@ -127,21 +127,28 @@ async def _receive_tensor(
     deadline: Deadline,
 ) -> None:
     """Round into the reader: piece by piece into its buffers, if both layouts are alike."""
-    if not call.is_in_place:
+    operands, results = call.input, call.output
+    # A byte's second half may be no element, and would become one.
+    is_odd = operands.dtype.is_sub_byte and operands.element_count % 2 and not call.keeps_width
+    if not call.is_flat or is_odd:
         round_all = partial(engine.round_all, call, payload, partial(copy_into, reader))
         await run(round_all, call.nbytes)
         return
-    end, done = call.input.element_bytes, 0
-    while done < end:
+    most = _PIECE_BYTES * 8 // max(operands.dtype.width, results.dtype.width)
+    start, done = 0, 0
+    while done < results.element_bytes:
         deadline.remaining()
-        buffer = reader.get_buffer()
         # The buffers of sinks hold whole elements.
-        count = min(len(buffer), end - done, _PIECE_BYTES)
-        source = payload[done : done + count]
-        await run(partial(engine.round_run, call, done, source, buffer[:count]), count)
-        reader.advance(count)
-        done += count
-    copy_into(reader, bytes(call.input.byte_length - end))  # the padding behind the elements
+        buffer = reader.get_buffer()[: results.element_bytes - done]
+        elements = min(most, len(buffer) * 8 // results.dtype.width)
+        buffer = buffer[: results.dtype.nbytes(elements)]
+        end = start + operands.dtype.nbytes(elements)
+        source = payload[start:end]
+        await run(partial(engine.round_run, call, start, source, buffer), len(buffer))
+        reader.advance(len(buffer))
+        start, done = end, done + len(buffer)
+    # The padding behind the elements.
+    copy_into(reader, bytes(results.byte_length - results.element_bytes))
 
 
 async def _run_here(work: Callable[[], None], nbytes: int) -> None:

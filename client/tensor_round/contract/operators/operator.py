@@ -15,7 +15,7 @@ import numpy as np
 
 from ..call import Call
 from ..dtypes import BY_NAME, AnyDType, DTypeName, dtype_name
-from ..errors import InvalidArgument, InvalidDescriptor
+from ..errors import InvalidArgument, InvalidArgumentType, InvalidDescriptor
 from ..quoting import not_accepted, shown
 from ..rounding import Rounding, RoundingName
 from ..wire import http_fields
@@ -25,11 +25,13 @@ if TYPE_CHECKING:
 
 
 def canonical_name(dtype: AnyDType | None) -> str:
-    """The canonical name of a dtype; an unsupported dtype keeps its own name."""
+    """The canonical name of a dtype, also of torch; an unsupported dtype keeps its own name."""
     if dtype is None:
         raise InvalidArgument("dtype is needed: the operator states none")
     if isinstance(dtype, str) and dtype in BY_NAME:
         return dtype
+    if type(dtype).__module__ == "torch":
+        return str(dtype).removeprefix("torch.")
     try:
         return dtype_name(np.dtype(dtype))
     except (TypeError, ValueError, SyntaxError):
@@ -165,6 +167,8 @@ class CastOperator(RoundOperator):
 
     __slots__ = ()
 
+    to: AnyDType
+
     #: Attributes that the descriptor leaves out unless they are given.
     _optional: ClassVar[tuple[str, ...]] = ()
 
@@ -211,12 +215,56 @@ def as_operator(
         operator = "ties_to_even"
     if isinstance(operator, str):
         return _named(operator)
+    if isinstance(operator, CastOperator):
+        raise InvalidArgument(f"{type(operator).__name__} converts to another type: use cast")
     if isinstance(operator, RoundOperator):
         return operator
     if isinstance(operator, Number):  # in the place of NumPy's decimals
         rule = f"must be an operator or a direction, got {shown(operator)}: {_TO_INTEGERS}"
         raise InvalidDescriptor.at(("rounding",), rule)
     return _ieee754(operator)
+
+
+def as_cast(
+    to: Any,
+    operator: CastOperator | str | None,
+    rounding: RoundingName | Rounding | None,
+    saturate: bool | None,
+) -> CastOperator:
+    """The cast that a caller gave: a target type with the attributes of one, or an operator.
+
+    Raises :class:`InvalidDescriptor`, and :class:`InvalidArgument` for arguments that an operator
+    has already.
+    """
+    if isinstance(operator, CastOperator):
+        if rounding is not None or saturate is not None:
+            raise InvalidArgument("an operator has its own rounding and saturate: omit both")
+        if to is not None and canonical_name(to) != operator.to:
+            raise InvalidArgument(f"the operator's target type is {operator.to}: omit to")
+        return operator
+    if isinstance(to, str) and to not in BY_NAME:
+        raise InvalidDescriptor.at(("to",), not_accepted(to, BY_NAME))
+    if to is None or isinstance(to, RoundOperator):
+        raise InvalidArgumentType("to must be a dtype; an operator is operator=...")
+    if operator is not None and rounding is not None:
+        raise InvalidArgument("an operator has its own rounding: give one of the two")
+    if operator is not None and not isinstance(operator, str):
+        rule = "operator must be a word or a CastOperator"
+        if isinstance(operator, RoundOperator):
+            rule = f"{type(operator).__name__} keeps the type: use round"
+        raise InvalidArgumentType(rule)
+    if saturate is not None and not isinstance(saturate, bool):
+        raise InvalidArgumentType("saturate must be True, False or None")
+    if not (rounding is None or (isinstance(rounding, str) and rounding in _DIRECTIONS)):
+        raise InvalidDescriptor.at(("rounding",), not_accepted(rounding, Rounding))
+    return _cast_named(canonical_name(to), operator or rounding or "ties_to_even", saturate)
+
+
+@lru_cache(maxsize=64)
+def _cast_named(to: str, word: str, saturate: bool | None) -> CastOperator:
+    from .registry import operator_from_text  # imports all dialects
+
+    return cast(CastOperator, operator_from_text(word, to=to, saturate=saturate))
 
 
 @lru_cache(maxsize=64)
