@@ -40,9 +40,10 @@ def operators(
             return
         catalog = printable(catalog)
         for name, dialect in catalog["dialects"].items():
-            typer.echo(f"{name}: {dialect['operator']}")
-            for line in _described(dialect):
-                typer.echo(_wrapped(line))
+            for operator in dialect.get("operators", [dialect]):
+                typer.echo(f"{name}: {operator['operator']}")
+                for line in _described(operator):
+                    typer.echo(_wrapped(line))
         typer.echo(f"at most {catalog['limits']['max_tensor_bytes']} bytes a tensor")
 
 
@@ -94,23 +95,28 @@ def ping(
             raise typer.Exit(1)
 
 
-def _described(dialect: dict[str, Any]) -> Iterator[str]:
-    """A dialect's versions, grouped by the ranks and dtypes that they accept, and its modes."""
+def _described(operator: dict[str, Any]) -> Iterator[str]:
+    """An operator's versions, grouped by the ranks and dtypes that they accept, and its modes.
+
+    Also what its specification leaves open, if it does.
+    """
 
     def taken(version: dict[str, Any]) -> tuple[int, int, list[str]]:
         return version["min_rank"], version["max_rank"], version["dtypes"]
 
-    for (least, most, dtypes), group in groupby(dialect["versions"], taken):
+    for (least, most, dtypes), group in groupby(operator["versions"], taken):
         names = [version["name"] for version in group]
         versions = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
         ranks = f"rank {least}" if least == most else f"ranks {least} to {most}"
         yield f"{versions}, {ranks}: {' '.join(dtypes)}"
-    default, modes = dialect["default_rounding"], dialect["modes"]
-    if not modes:
+    default, modes = operator["default_rounding"], operator["modes"]
+    if modes:
+        named = [f" ({name} by default)" for name, meant in modes.items() if meant == default]
+        yield f"modes: {' '.join(modes)}{''.join(named)}"
+    else:
         yield f"modes: none, always {default}"
-        return
-    named = [f" ({name} by default)" for name, meant in modes.items() if meant == default]
-    yield f"modes: {' '.join(modes)}{''.join(named)}"
+    if unspecified := operator.get("unspecified"):
+        yield f"open: {'; '.join(f'{case}: {here}' for case, here in unspecified.items())}"
 
 
 def _summary(backend: str, wrong: list[str]) -> str:

@@ -67,6 +67,7 @@ def execute(
         report = {
             "input": source,
             "output": target,
+            "input_dtype": call.input.dtype.name,
             "dtype": layout.dtype.name,
             "shape": list(layout.shape),
             "strides": list(layout.strides),

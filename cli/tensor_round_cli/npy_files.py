@@ -68,13 +68,17 @@ def read_bytes(path: str) -> Array:
 
 
 @contextlib.contextmanager
-def create_npy(path: str, like: NpyArray) -> Iterator[Array]:
-    """Create a .npy file with the header of ``like``; yield its data, to be filled.
+def create_npy(path: str, like: NpyArray, dtype: DType) -> Iterator[Array]:
+    """Create a .npy file of ``dtype`` with the shape and orders of ``like``; yield its data.
 
-    See :func:`create_file`.
+    The data is to be filled; see :func:`create_file`.
     """
-    with create_file(path, like.header.raw, like.header.data_length) as flat:
-        yield shaped(flat, like.header, like.dtype)
+    header: npy.NpyHeader | int = like.header
+    if dtype is not like.dtype:
+        header = npy.read_header(npy.header_of(dtype, like.header.shape, like.header))
+    assert isinstance(header, npy.NpyHeader)
+    with create_file(path, header.raw, header.data_length) as flat:
+        yield shaped(flat, header, dtype)
 
 
 @contextlib.contextmanager

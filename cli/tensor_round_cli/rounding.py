@@ -1,18 +1,24 @@
-"""``tensor-round round``."""
+"""``tensor-round round`` and ``cast``."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import time
-from typing import Annotated
+from collections.abc import Iterator
+from typing import Annotated, NamedTuple
 
 import typer
 
-from tensor_round.contract.errors import InvalidDescriptor
-from tensor_round.contract.operators.operator import RoundOperator
-from tensor_round.contract.operators.registry import operator_from_text
-from tensor_round.contract.quoting import not_accepted
+from tensor_round.contract.dtypes import DTYPES
+from tensor_round.contract.errors import InvalidArgument, InvalidDescriptor
+from tensor_round.contract.operators.operator import (
+    CastOperator,
+    RoundOperator,
+    as_cast,
+    as_operator,
+)
 from tensor_round.contract.rounding import Rounding
 
 from . import npy_files
@@ -32,33 +38,35 @@ from .files import check_target, read_tensor
 _TILE_BYTES = 64 << 20
 
 
+Source = Annotated[str, typer.Argument(metavar="IN", help="A .npy file, or - for standard input.")]
+Target = Annotated[
+    str, typer.Argument(metavar="OUT", help="The .npy file to write, or - for standard output.")
+]
+OperatorOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="OPERATOR",
+        help="The operator, in one of the forms above.",
+        show_default="ties_to_even",
+    ),
+]
+RoundingOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DIRECTION",
+        autocompletion=lambda: [rounding.value for rounding in Rounding],
+        help=f"An IEEE 754 rounding direction: {', '.join(Rounding)}.",
+    ),
+]
+
+
 @connects
 def round_array(
-    source: Annotated[
-        str,
-        typer.Argument(metavar="IN", help="A .npy file, or - for standard input."),
-    ],
-    target: Annotated[
-        str,
-        typer.Argument(metavar="OUT", help="The .npy file to write, or - for standard output."),
-    ],
+    source: Source,
+    target: Target,
     *,
-    operator: Annotated[
-        str | None,
-        typer.Option(
-            metavar="OPERATOR",
-            help="The operator, in one of the forms above.",
-            show_default="ties_to_even",
-        ),
-    ] = None,
-    rounding: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DIRECTION",
-            autocompletion=lambda: [rounding.value for rounding in Rounding],
-            help=f"An IEEE 754 rounding direction: {', '.join(Rounding)}.",
-        ),
-    ] = None,
+    operator: OperatorOption = None,
+    rounding: RoundingOption = None,
     dtype: DTypeOption = None,
     connection: Connection,
     connections: Connections = 4,
@@ -70,33 +78,108 @@ def round_array(
     """Round a .npy file into another one.
 
     An OPERATOR is directml:TOWARD_INFINITY (with a feature level,
-    directml:TOWARD_ZERO:5_0), openvino:half_away_from_zero, onnx:22, or a
-    DIRECTION of IEEE 754.
+    directml:TOWARD_ZERO:5_0), openvino:half_away_from_zero, onnx:22,
+    onnx:Floor, webnn:ceil, or a DIRECTION of IEEE 754.
 
     Files are memory-mapped and may be larger than memory. OUT appears when
     it is complete, and may be IN.
     """
-    by = _operator(operator, rounding)
-    given = read_tensor(source, dtype)
+    with _usage_errors():
+        by = as_operator(operator, rounding)
+    options = _Options(dtype, connection, connections, tile_bytes, digest, progress, as_json)
+    _convert(source, target, by, operator, options)
+
+
+@connects
+def cast_array(
+    source: Source,
+    target: Target,
+    to: Annotated[
+        str,
+        typer.Option(
+            metavar="DTYPE",
+            autocompletion=lambda: [dtype.name for dtype in DTYPES],
+            help="The target type, such as float8_e4m3fn.",
+        ),
+    ],
+    *,
+    operator: OperatorOption = None,
+    rounding: RoundingOption = None,
+    saturate: Annotated[
+        bool | None,
+        typer.Option(
+            help="Whether a result beyond the range is the largest number.",
+            show_default="the operator's",
+        ),
+    ] = None,
+    dtype: DTypeOption = None,
+    connection: Connection,
+    connections: Connections = 4,
+    tile_bytes: TileBytes = _TILE_BYTES,
+    digest: Digest = False,
+    progress: Progress = None,
+    as_json: AsJson = False,
+) -> None:
+    """Convert a .npy file to another type, into another file.
+
+    An OPERATOR is onnx:24, openvino, directml:CAST:4_1, webnn, stablehlo,
+    array_api, mlir, or a DIRECTION of IEEE 754, which is ties_to_even by
+    default.
+
+    Files are memory-mapped and may be larger than memory. OUT appears when
+    it is complete, and may be IN. Types that .npy has no name for are
+    written as V1 or V2.
+    """
+    with _usage_errors():
+        by = as_cast(to, operator, rounding, saturate)
+    options = _Options(dtype, connection, connections, tile_bytes, digest, progress, as_json)
+    _convert(source, target, by, operator, options)
+
+
+class _Options(NamedTuple):
+    """The options of both commands that :func:`_convert` reads."""
+
+    dtype: str | None
+    connection: Connection
+    connections: int
+    tile_bytes: int
+    digest: bool
+    progress: bool | None
+    as_json: bool
+
+
+def _convert(
+    source: str, target: str, by: RoundOperator, word: str | None, options: _Options
+) -> None:
+    """Write the results of an operator on a file; ``word`` is the caller's word for it."""
+    given = read_tensor(source, options.dtype)
     check_target(target)
     size, name = given.header.data_length, given.dtype.name
-    shows = sys.stderr.isatty() if progress is None else progress
+    shows = sys.stderr.isatty() if options.progress is None else options.progress
     began = time.monotonic()
-    with connection.client(
-        as_json, size, digest=digest, connections=connections, tile_bytes=tile_bytes
+    with options.connection.client(
+        options.as_json,
+        size,
+        digest=options.digest,
+        connections=options.connections,
+        tile_bytes=options.tile_bytes,
     ) as client:
         # Before the file is made, so that a rejected tensor leaves none behind.
-        direction = by.prepare(name, given.header.shape).call.rounding
-        with npy_files.create_npy(target, given) as rounded:
-            client.round(given.array, by, out=rounded, progress=shows)
-    if as_json:
+        call = by.prepare(name, given.header.shape).call
+        with npy_files.create_npy(target, given, call.output.dtype) as results:
+            if isinstance(by, CastOperator):
+                client.cast(given.array, operator=by, out=results, progress=shows)
+            else:
+                client.round(given.array, by, out=results, progress=shows)
+    if options.as_json:
         seconds = time.monotonic() - began
         data = {
             "input": source,
             "output": target,
-            "operator": operator or direction.value,
-            "rounding": direction.value,
+            "operator": word or call.rounding.value,
+            "rounding": call.rounding.value,
             "dtype": name,
+            **({"to": by.to} if isinstance(by, CastOperator) else {}),
             "shape": list(given.header.shape),
             "bytes": size,
             "seconds": round(seconds, 6),
@@ -106,14 +189,13 @@ def round_array(
         typer.echo(json.dumps(data), err=target == npy_files.PIPE)
 
 
-def _operator(operator: str | None, rounding: str | None) -> RoundOperator:
-    if operator is not None and rounding is not None:
-        raise typer.BadParameter("--operator has its own rounding: give one of the two")
-    if rounding is not None and rounding not in Rounding.__members__.values():
-        raise typer.BadParameter(not_accepted(rounding, Rounding), param_hint="--rounding")
-    if operator is None:
-        operator = rounding or Rounding.TIES_TO_EVEN
+@contextlib.contextmanager
+def _usage_errors() -> Iterator[None]:
+    """Turn a refused operator into an error of the option that names it."""
     try:
-        return operator_from_text(operator)
+        yield
     except InvalidDescriptor as error:
-        raise typer.BadParameter(error.faults[0].msg, param_hint="--operator") from None
+        fault = error.faults[0]
+        raise typer.BadParameter(fault.msg, param_hint=f"--{fault.loc[0]}") from None
+    except InvalidArgument as error:
+        raise typer.BadParameter(f"{error.detail}: --operator or --rounding") from None
