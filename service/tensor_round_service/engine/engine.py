@@ -26,8 +26,6 @@ from .threads import Threads
 INLINE_BYTES = 256 << 10
 #: The cost of work that is never done on the event loop.
 ON_A_THREAD = INLINE_BYTES + 1
-#: Bytes of 32- and 64-bit types that are rounded in the time of one byte of a narrower type.
-WIDE_SPEEDUP = 4
 
 #: Time after which unused pooled buffers are returned to the system.
 IDLE_SECONDS = 3.0
@@ -187,11 +185,6 @@ class Engine:
         """Stop the threads and release the device."""
         self._threads.close()
         self.backend.close()
-
-
-def rounding_cost(call: Call) -> int:
-    """A call's cost: the number of bytes of a narrow type that take as long to round."""
-    return call.nbytes if call.input.dtype.itemsize <= 2 else call.nbytes // WIDE_SPEEDUP
 
 
 def _refusal(error: MemoryError | RuntimeError) -> RequestRefused:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from tensor_round.contract.call import Call
 
 from ..backends import Backend, Bytes, in_place
+from .cost import call_cost
 from .memory import SMALL_BYTES
 
 #: Smallest tensor for overlap. The socket buffers hold most of a smaller tensor, so the service
@@ -84,5 +85,6 @@ def is_worthwhile(backend: Backend, call: Call) -> bool:
         MIN_BYTES <= call.nbytes <= backend.inline_bytes
         and call.is_in_place
         and not call.is_copy
+        and call_cost(call) <= call.nbytes
         and layout.element_bytes == layout.byte_length
     )

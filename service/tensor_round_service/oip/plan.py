@@ -20,7 +20,7 @@ from tensor_round.contract.layout import Layout, check_size
 from tensor_round.contract.quoting import shown
 
 from ..codec import jsontensor
-from ..engine.engine import rounding_cost
+from ..engine.cost import call_cost
 from ..net.bodies import Parts
 from . import infer_json
 from .models import ADVERTISED, CARRIER, PARAMETERS, Model, element_type, operator_for
@@ -59,8 +59,8 @@ class InferencePlan:
 
     @cached_property
     def cost(self) -> int:
-        """See :func:`.engine.rounding_cost`."""
-        return rounding_cost(self.call)
+        """See :func:`.cost.call_cost`."""
+        return call_cost(self.call)
 
     @property
     def carrier(self) -> DType:

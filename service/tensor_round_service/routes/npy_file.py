@@ -13,7 +13,8 @@ from tensor_round.contract.operators.dialects.ieee754 import IEEE754Convert, IEE
 from tensor_round.contract.operators.operator import RoundOperator
 from tensor_round.contract.wire import http_fields, npy
 
-from ..engine.engine import Engine, rounding_cost
+from ..engine.cost import call_cost
+from ..engine.engine import Engine
 from ..engine.job import Job
 from ..engine.receive import receive
 from ..net.bodies import ByteSource, read_up_to
@@ -55,7 +56,7 @@ class NpyHandler:
             call,
             dialect=dialect_of(query),
             needed_bytes=needed,
-            cost=rounding_cost(call),
+            cost=call_cost(call),
             fixed=_NPY,
             header=_header_of(header, call),
             is_swapped=header.byte_order == "big",

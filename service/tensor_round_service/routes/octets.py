@@ -10,7 +10,8 @@ from tensor_round.contract.errors import DuplicateDescriptor, HeadersTooLarge, M
 from tensor_round.contract.operators import registry
 from tensor_round.contract.wire import http_fields
 
-from ..engine.engine import Engine, rounding_cost
+from ..engine.cost import call_cost
+from ..engine.engine import Engine
 from ..engine.job import Job
 from ..engine.receive import receive
 from ..net.bodies import ByteSource
@@ -78,7 +79,7 @@ class OctetHandler:
             call,
             described_by.dialect,
             self._operation.needed_bytes(call),
-            rounding_cost(call),
+            call_cost(call),
             of_type(
                 http_fields.OCTET_STREAM,
                 (_OUTPUT_DESCRIPTOR, http_fields.output_descriptor(call.output)),

@@ -32,7 +32,7 @@ class Plan:
     dialect: str
     #: Memory that the request needs, in bytes.
     needed_bytes: int
-    #: See :func:`.engine.rounding_cost`.
+    #: See :func:`.cost.call_cost`.
     cost: int
     #: Of the response, if it has the representation of the request.
     fixed: FixedFields

@@ -19,7 +19,7 @@ from support.cases.backend_calls import WatchedBackend
 from tensor_round.contract.call import Call
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import BackendFailed, DeviceOutOfMemory
-from tensor_round.contract.functions import RoundToIntegral
+from tensor_round.contract.functions import ReducePrecision, RoundToIntegral
 from tensor_round.contract.layout import Layout
 from tensor_round.contract.progress import Pause
 from tensor_round.contract.rounding import Rounding
@@ -28,7 +28,7 @@ from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.backends.devices import DeviceBuffer
 from tensor_round_service.engine import Engine
 from tensor_round_service.engine import engine as module
-from tensor_round_service.engine.engine import rounding_cost
+from tensor_round_service.engine.cost import call_cost
 from tensor_round_service.engine.job import Job
 from tensor_round_service.engine.memory import memory_limit
 from tensor_round_service.engine.overlap import Overlap, is_worthwhile
@@ -333,7 +333,19 @@ def test_submitted_work_runs_on_a_thread_and_a_close_waits_for_it(backend: Backe
 def test_wide_types_cost_a_quarter(dtype: str, share: int) -> None:
     layout = Layout.of(BY_NAME[dtype], (100,))
     asked = Call.packed_output(RoundToIntegral(Rounding.TIES_TO_EVEN), layout)
-    assert rounding_cost(asked) == layout.byte_length // share
+    assert call_cost(asked) == layout.byte_length // share
+
+
+def test_what_numpy_converts_slowly_costs_more() -> None:
+    """So that it is not done on the event loop, nor in pieces while a tensor arrives."""
+    pairs = [("float32", "float8_e5m2"), ("float32", "int8"), ("int64", "float32")]
+    costs = [call_cost(converting(source, target, 100)) for source, target in pairs]
+    assert costs == sorted(set(costs))
+    assert call_cost(converting("float32", "float32", 100)) == 100
+
+
+def converting(source: str, target: str, count: int) -> Call:
+    return Call.converting(Layout.of(BY_NAME[source], (count,)), target)
 
 
 def test_idle_memory_goes_back_to_the_system_in_time(
@@ -388,6 +400,9 @@ def layout(
             ANY,
             id="moved",
         ),
+        pytest.param(converting("float32", "float8_e5m2", COUNT), True, ANY, id="narrower"),
+        pytest.param(converting("float32", "float64", COUNT), False, ANY, id="wider"),
+        pytest.param(converting("int64", "float32", COUNT // 2), False, ANY, id="slow"),
     ],
 )
 def test_overlap_suits_large_contiguous_calls(asked: Call, suited: bool, inline_bytes: int) -> None:
@@ -453,6 +468,25 @@ def test_the_rest_begins_after_the_last_rounded_piece(progress: Progress, pieces
     assert progress.rounded() == pieces * PIECE
     assert progress.overlap.finish() == "numpy"
     assert np.array_equal(progress.source.view(np.float32), np.rint(progress.values))
+
+
+@pytest.mark.parametrize("target", ["bfloat16", "float8_e5m2", "float4_e2m1fn", "float32"])
+@pytest.mark.parametrize("pieces", [0, 1, 3])
+def test_narrower_results_lie_behind_each_other(
+    progress: Progress, target: str, pieces: int
+) -> None:
+    dtype, count = BY_NAME[target], progress.values.size
+    function = ReducePrecision(Rounding.TIES_TO_EVEN, 8, 7) if target == "float32" else None
+    call = converting("float32", target, count)
+    if function is not None:
+        call = Call.packed_output(function, call.input)
+    expected = np.empty(call.output.byte_length, np.uint8)
+    progress.backend.round(call, progress.source.copy(), expected)
+    progress.overlap.call = call
+    for _ in range(pieces):
+        progress.overlap.progress(0)
+    progress.overlap.finish()
+    assert np.array_equal(progress.source[: dtype.nbytes(count)], expected)
 
 
 def test_the_time_of_all_pieces_is_measured(progress: Progress) -> None:
