@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
-from support.cases.array_cases import patterns
+from support.cases.array_cases import on_wire, patterns
 from support.cases.dialect import ABSENT, DialectCases, Document
 from tensor_round.contract.call import Call
 from tensor_round.contract.errors import InvalidDescriptor
@@ -100,9 +100,8 @@ def call_of(document: Document) -> Call:
 
 def payload_of(call: Call) -> bytes:
     """Bytes of the input's layout, full of hard patterns, gaps and padding too."""
-    name, itemsize = call.input.dtype.name, call.input.dtype.itemsize
-    whole = patterns(name, call.input.byte_length // itemsize + 1)
-    return whole.tobytes()[: call.input.byte_length]
+    dtype, length = call.input.dtype, call.input.byte_length
+    return on_wire(patterns(dtype.name, dtype.count(length) + 1))[:length]
 
 
 DOCUMENTS: dict[str, Document] = {
@@ -119,6 +118,8 @@ DOCUMENTS: dict[str, Document] = {
     "windows": ieee754("float64", [3, 4], strides=[1, 1]),
     "padded": ieee754("float8_e5m2", [7], byte_length=31, output={"byte_length": 9}),
     "gaps": ieee754("int16", [3, 2], strides=[7, 3], output={"strides": [2, 9]}),
+    "an odd number of 4 bits": ieee754("float4_e2m1fn", [3, 5]),
+    "4 bits and padding": ieee754("int4", [7], byte_length=9, output={"byte_length": 5}),
     "scalar": ieee754("float32", []),
     "empty": ieee754("float32", [3, 0, 2], byte_length=8),
 }

@@ -30,11 +30,14 @@ Refused = tuple[Callable[[], object], str, str]
 ABSENT = ...
 #: Datatypes of models.
 FLOATS = "FP16,BF16,FP32,FP64,UINT8:float8_e4m3fn,UINT8:float8_e5m2"
+FNUZ, FLOAT4 = "UINT8:float8_e4m3fnuz,UINT8:float8_e5m2fnuz", "UINT8:float4_e2m1fn"
+INTEGERS_OF_4_BITS = "UINT8:int4,UINT8:uint4"
 INTEGERS = "INT8,INT16,INT32,INT64,UINT8,UINT16,UINT32,UINT64"
 #: The names of MLIR's types, which StableHLO has too.
 MLIR_TYPES = {
     "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64",
     "f8E4M3FN": "float8_e4m3fn", "f8E5M2": "float8_e5m2",
+    "f8E4M3FNUZ": "float8_e4m3fnuz", "f8E5M2FNUZ": "float8_e5m2fnuz", "f4E2M1FN": "float4_e2m1fn",
 }  # fmt: skip
 
 

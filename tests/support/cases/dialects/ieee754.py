@@ -5,23 +5,35 @@ from __future__ import annotations
 from typing import Any
 
 import tensor_round as tr
-from support.cases.dialect import ABSENT, FLOATS, INTEGERS, DialectCases, Model
+from support.cases.dialect import (
+    ABSENT,
+    FLOAT4,
+    FLOATS,
+    FNUZ,
+    INTEGERS,
+    INTEGERS_OF_4_BITS,
+    DialectCases,
+    Model,
+)
 from tensor_round.contract.call import Call
 from tensor_round.contract.layout import Layout
 from tensor_round.contract.rounding import Rounding
 
 #: Names, and bytes of an element.
-DTYPES = {
+DTYPES: dict[str, float] = {
     "float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "float8_e4m3fn": 1, "float8_e5m2": 1,
     "int8": 1, "int16": 2, "int32": 4, "int64": 8,
     "uint8": 1, "uint16": 2, "uint32": 4, "uint64": 8,
+    "float8_e4m3fnuz": 1, "float8_e5m2fnuz": 1, "float4_e2m1fn": 0.5, "int4": 0.5, "uint4": 0.5,
 }  # fmt: skip
 F32 = {"dtype": "float32", "shape": [2, 3]}
 #: Called as by someone whom no type checker stops.
 ANY: Any = tr.IEEE754Round
 # Fields of the input over those of the example, and the length that they come to.
 LAYOUTS: list[tuple[dict[str, Any], int]] = [
-    *[({"dtype": name}, 6 * itemsize) for name, itemsize in DTYPES.items()],
+    *[({"dtype": name}, int(6 * itemsize)) for name, itemsize in DTYPES.items()],
+    ({"dtype": "int4", "shape": [3, 3]}, 5),
+    ({"dtype": "uint4", "strides": [3, 1], "byte_length": 4}, 4),
     ({"shape": []}, 4),
     ({"shape": [1] * 32}, 4),
     ({"shape": [2, 0, 3]}, 0),
@@ -102,6 +114,7 @@ CASES = DialectCases(
         ("rounding", 0, "got 0"),
         ("rounding", None, "got null"),
         ("input.dtype", "f32", "takes float16, bfloat16, float32, "),
+        ("input.dtype", "float8_e8m0fnu", "got float8_e8m0fnu: it is not closed under rounding"),
         ("input", None, "must be an object, got null"),
         ("input.shape", None, "must be an array, got null"),
         ("input.shape[1]", [2, -1], "must be at least 0, got -1"),
@@ -121,6 +134,19 @@ CASES = DialectCases(
         ("output[byte_length]", {**F32, "byte_length": 20}, "must be at least 24"),
     ],
     broken=[
+        *[
+            ({"input.dtype": "int4", **changes}, {path: rule})
+            for changes, path, rule in (
+                ({"input.strides": [1, 2]}, "input.strides", "of packed C order for int4, of whic"),
+                ({"input.strides": [0, 1]}, "input.strides", "packed C order"),
+                ({"input.byte_length": 2}, "input.byte_length", "must be at least 3, the end of"),
+                (
+                    {"output": {**F32, "dtype": "int4", "strides": [4, 1]}},
+                    "output.strides",
+                    "packed C order for int4, of which a byte has two: [3, 1]",
+                ),
+            )
+        ],
         (
             {"input.strides": [5, 1], "input.byte_length": 31},
             {"input.byte_length": "must be at least 32"},
@@ -156,5 +182,11 @@ CASES = DialectCases(
     words={rounding.value: tr.IEEE754Round(rounding) for rounding in Rounding},
     wrong_words={"ieee754": "; accepted: ties", "ties_to_even:2": "did you mean ties_to_even?"},
     spelling="ties_to_even, ties_to_away, toward_zero, toward_positive, toward_negative",
-    model=Model("round", "X", "Y", "rounding", {"1": (f"{FLOATS},{INTEGERS}", "0-32")}),
+    model=Model(
+        "round",
+        "X",
+        "Y",
+        "rounding",
+        {"1": (f"{FLOATS},{INTEGERS},{FNUZ},{FLOAT4},{INTEGERS_OF_4_BITS}", "0-32")},
+    ),
 )

@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import tensor_round as tr
-from support.cases.dialect import FLOATS, MLIR_TYPES, DialectCases, Model, by_mode, shapes
+from support.cases.dialect import (
+    FLOAT4,
+    FLOATS,
+    FNUZ,
+    MLIR_TYPES,
+    DialectCases,
+    Model,
+    by_mode,
+    shapes,
+)
 from tensor_round.contract.rounding import Rounding
 
 OPS = {
@@ -15,7 +24,7 @@ OPS = {
     "math.ceil": Rounding.TOWARD_POSITIVE,
     "math.floor": Rounding.TOWARD_NEGATIVE,
 }
-MODEL = Model("mlir_math", "operand", "result", "op", {"1": (FLOATS, "0-32")})
+MODEL = Model("mlir_math", "operand", "result", "op", {"1": (f"{FLOATS},{FNUZ},{FLOAT4}", "0-32")})
 #: Called as by someone whom no type checker stops.
 ANY: Any = tr.MLIRRound
 #: The operands and results of MLIR's test-expand-math-approx.mlir; it has none for the other three.
@@ -46,6 +55,7 @@ CASES = DialectCases(
     refusals=[
         ("element_type", "i32", "; mlir: math takes f16, bf16, f32, f64, f8E4M3FN, f8E5M2"),
         ("element_type", "float32", 'got "float32"'),
+        ("element_type", "f8E8M0FNU", "got f8E8M0FNU: it is not closed under rounding"),
         ("op", "round", "takes math.roundeven, math.round, math.trunc, math.ceil, math.floor"),
         ("shape[0]", ["?"], 'must be an integer, got "?"'),
         ("shape", [1] * 33, "at most 32 dimensions, got 33"),

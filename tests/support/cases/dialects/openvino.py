@@ -1,4 +1,4 @@
-"""``openvino``: Round-5, its fourteen types and two modes."""
+"""``openvino``: Round-5, its seventeen types and two modes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Any
 import tensor_round as tr
 from support.cases.dialect import (
     ABSENT,
+    FLOAT4,
     FLOATS,
     INTEGERS,
+    INTEGERS_OF_4_BITS,
     DialectCases,
     Example,
     Model,
@@ -20,12 +22,14 @@ from tensor_round.contract.rounding import Rounding
 
 TYPES = {
     "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64",
-    "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2",
+    "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2", "f4e2m1": "float4_e2m1fn",
+    "i4": "int4", "u4": "uint4",
     "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
     "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
 }  # fmt: skip
 MODES = {"half_to_even": Rounding.TIES_TO_EVEN, "half_away_from_zero": Rounding.TIES_TO_AWAY}
-MODEL = Model("openvino_round", "X", "Y", "mode", {"5": (f"{FLOATS},{INTEGERS}", "0-32")})
+DATATYPES = f"{FLOATS},{FLOAT4},{INTEGERS_OF_4_BITS},{INTEGERS}"
+MODEL = Model("openvino_round", "X", "Y", "mode", {"5": (DATATYPES, "0-32")})
 #: Called as by someone whom no type checker stops.
 ANY: Any = tr.OpenVINORound
 LOOSE: Any = tr
@@ -58,11 +62,15 @@ CASES = DialectCases(
         ("data.mode", "HALF_TO_EVEN", "openvino Round-5 takes half_to_even, half_away_from_zero"),
         ("data.mode", None, "got null"),
         ("data", "half_to_even", "must be an object"),
-        ("input.element_type", "boolean", "takes f16, bf16, f32, f64, f8e4m3, f8e5m2, i8, "),
+        ("input.element_type", "boolean", "takes f16, bf16, f32, f64, f8e4m3, f8e5m2, f4e2m1, "),
         ("input.element_type", "f8e8m0", "got f8e8m0: it is not closed under rounding"),
         *[
-            ("input.element_type", name, f"got {name}: its elements are storage codes of less than")
-            for name in ("i4", "u4", "u1", "u2", "u3", "u6", "nf4", "f4e2m1")
+            (
+                "input.element_type",
+                name,
+                f"got {name}: its elements are storage codes, and ",
+            )
+            for name in ("u1", "u2", "u3", "u6", "nf4")
         ],
         ("version", None, "must be 'opset5', got null"),
         ("input.element_type", "F32", '"F32"'),
@@ -90,6 +98,10 @@ CASES = DialectCases(
         **{
             f"{mode}, an integer": Example((2**62 + 1,), (2**62 + 1,), ("int64", "uint64"), mode)
             for mode in RESULTS
+        },
+        **{
+            f"{mode}, of 4 bits": Example((1.5, -0.5, 3), (2, y, 3), ("float4_e2m1fn",), mode)
+            for mode, y in {"half_to_even": -0.0, "half_away_from_zero": -1}.items()
         },
     },
 )
