@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from support.cases.array_cases import LAYOUTS, Array, bits, patterns
+from support.cases.array_cases import LAYOUTS, Array, bits, on_wire, patterns
 from tensor_round import DirectMLRound, IEEE754Round, OnnxRound, RoundOperator
 from tensor_round.arrays.tiles import Sink, StagedSink, Tile, cut
 
@@ -127,3 +127,22 @@ def test_nothing_is_committed_before_it_is_verified() -> None:
     sink = StagedSink(bits(x), hold=True)
     land(sink, bytes(20))
     assert x.tobytes() == before
+
+
+@pytest.mark.parametrize("layout", ["flat", "cube", "permuted", "every-other", "reversed"])
+def test_tiles_of_4_bits_are_packed_one_by_one_and_unpacked_when_they_are_complete(
+    layout: str,
+) -> None:
+    """Those of an odd number of elements too; the operand is the target."""
+    x = LAYOUTS[layout](patterns("int4", 96))
+    before = x.copy()
+    for tile in cut_up(x, x, 7):
+        payload = bytes(tile.payload())
+        assert len(payload) == tile.prepared.call.input.byte_length == -(-tile.source.size // 2)
+        assert payload == on_wire(tile.source)
+        sink, kept = tile.sink(verified=False), bits(x).copy()
+        assert sink.nbytes == len(payload)
+        land(sink, bytes(byte ^ 0xFF for byte in payload))
+        assert np.array_equal(bits(x), kept)
+        sink.commit()
+    assert np.array_equal(bits(x), bits(before) ^ 0x0F)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tensor_round.contract.dtypes import BY_NAME, DTYPES, DType
 from tensor_round.contract.errors import DigestMismatch
-from tensor_round.contract.layout import Layout, span
+from tensor_round.contract.layout import Layout, packed_strides, span
 from tensor_round.contract.wire import http_fields
 
 SHA = hashlib.sha256(b"x").digest()
@@ -127,7 +127,9 @@ def test_wanted_digest(values: list[str], wanted: str | None) -> None:
 )
 def test_any_layout_comes_back(dtype: DType, sizes: list[tuple[int, int]], more: int) -> None:
     shape, strides = [size for size, _ in sizes], [stride for _, stride in sizes]
-    least = span(shape, strides) * dtype.itemsize
+    if dtype.is_sub_byte:
+        strides = list(packed_strides(shape))
+    least = dtype.nbytes(span(shape, strides))
     layout = Layout.of(dtype, shape, strides, least + more)
     value = http_fields.output_descriptor(layout)
     assert http_fields.describes(value.decode(), layout)

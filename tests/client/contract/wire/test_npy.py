@@ -27,7 +27,7 @@ from tensor_round.contract.errors import (
 from tensor_round.contract.wire import npy
 
 SHAPES: list[tuple[int, ...]] = [(), (1,), (3,), (2, 3), (0,), (2, 0, 3), (1, 1, 1, 2), (1,) * 32]
-RAW = ["bfloat16", "float8_e4m3fn", "float8_e5m2"]
+RAW = [d.name for d in DTYPES if not d.is_named_by_npy]
 ORDERS: list[npy.ByteOrder] = ["little", "big"]
 
 
@@ -163,6 +163,7 @@ def raw_header(descr: str) -> npy.NpyHeader:
         ("<V1", "float8_e4m3fn"),
         ("|V1", "float8_e4m3fn"),
         ("|V1", "float8_e5m2"),
+        ("<V1", "int4"),
         ("<f1", "float8_e5m2"),
         (">f1", "float8_e5m2"),
         ("<f4", "float32"),
@@ -175,9 +176,11 @@ def test_a_fitting_name_is_taken(descr: str, name: str) -> None:
 @pytest.mark.parametrize("descr", ["<V2", "|V2", "<V1", "|V1", "<f1"])
 def test_without_a_name_the_answer_names_the_parameter(descr: str) -> None:
     size = descr[2] if descr[1] == "V" else "f1"
-    names = {"1": "float8_e4m3fn float8_e5m2 int8 uint8", "f1": "float8_e5m2"}.get(
-        size, "float16 bfloat16 int16 uint16"
-    )
+    names = {
+        "1": "float8_e4m3fn float8_e5m2 int8 uint8 float8_e4m3fnuz float8_e5m2fnuz "
+        "float8_e8m0fnu float4_e2m1fn int4 uint4",
+        "f1": "float8_e5m2",
+    }.get(size, "float16 bfloat16 int16 uint16")
     with pytest.raises(UnsupportedMediaType, match=rf"\?dtype= \(one of: {names}\)"):
         npy.resolve_dtype(raw_header(descr), None)
 

@@ -35,7 +35,9 @@ __all__ = [
 _NAMES = tuple(dtype.name for dtype in ROUNDABLE)
 VERSION = Version("2019", "ieee754: roundToIntegral", (), _NAMES, 0, RANK_LIMIT)
 _REJECTED: dict[str | int, str] = {
-    name: f"got {name}: {NOT_CLOSED}; {VERSION.takes}" for name in BY_NAME if name not in _NAMES
+    name: f"got {name}: {NOT_CLOSED}; {VERSION.title} takes every other dtype"
+    for name in BY_NAME
+    if name not in _NAMES
 }
 CONVERT_VERSION = Version("2019", "ieee754: convertFormat", (), tuple(BY_NAME), 0, RANK_LIMIT)
 MODES: dict[str, Rounding] = {rounding.value: rounding for rounding in Rounding}
