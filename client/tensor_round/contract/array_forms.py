@@ -244,7 +244,7 @@ def _read_torch(x: Any, name: str) -> Operand:
 
     def wrap(y: Array) -> Any:
         own = x.dtype if y.dtype == dtype.numpy else getattr(torch, dtype_name(y.dtype), None)
-        if own is None or own.itemsize != y.itemsize or BY_NAME[dtype_name(y.dtype)].is_sub_byte:
+        if own is None or BY_NAME[dtype_name(y.dtype)].is_sub_byte:
             return y
         return torch.from_numpy(y.view(f"i{y.itemsize}")).view(own)
 
@@ -270,11 +270,10 @@ def _read_openvino(x: Any, name: str) -> Operand:
         return _unsupported(x, f"openvino.Type.{own}")
 
     def wrap(y: Array) -> Any:
-        row = BY_NAME[dtype_name(y.dtype)]
-        names = [name for name, canonical in OPENVINO_DTYPES.items() if canonical == row.name]
-        if row.is_sub_byte or not names:
+        name = dtype_name(y.dtype)
+        own = next((each for each, dtype in OPENVINO_DTYPES.items() if dtype == name), None)
+        if own is None or BY_NAME[name].is_sub_byte:
             return y
-        (own,) = names
         made = openvino.Tensor(getattr(openvino.Type, own), openvino.Shape(y.shape))
         made.data.view(y.dtype)[...] = y
         return made

@@ -153,7 +153,7 @@ def test_other_types_are_named_for_the_descriptor_to_refuse(name: str, dtype: st
 OUTS: dict[str, tuple[Any, str]] = {
     "other-shape": (np.zeros((3, 2), "f4"), "out has shape"),
     "broadcastable": (np.zeros((1, 3), "f4"), "out has shape"),
-    "other-dtype": (np.zeros((2, 3), "i4"), "out has dtype int32, x has float32"),
+    "other-dtype": (np.zeros((2, 3), "i4"), "out has dtype int32, the result has float32"),
     "read-only": (np.broadcast_to(np.float32(0), (2, 3)), "read-only"),
     "bytes": (bytes(24), "out has shape"),
     "overlapping": (
@@ -168,7 +168,7 @@ OUTS: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize(("out", "why"), OUTS.values(), ids=OUTS)
 def test_an_out_that_does_not_fit_is_refused(out: Any, why: str) -> None:
     with pytest.raises(InvalidArgument, match=why):
-        writable_array(out, read_array(np.ones((2, 3), "f4")))
+        writable_array(out, (2, 3), "float32")
 
 
 @pytest.mark.parametrize("mask", [[True, False, True], np.ma.nomask], ids=["some", "none"])
@@ -281,7 +281,8 @@ def libraries(monkeypatch: pytest.MonkeyPatch) -> None:
     frames = SimpleNamespace(Series=Series, DataFrame=DataFrame)
     integers = {f"int{width}": np.dtype(f"i{width // 8}") for width in (8, 16, 32, 64)}
     torch = SimpleNamespace(strided="strided", from_numpy=Tensor, **integers)
-    openvino = SimpleNamespace(Tensor=OpenVINOTensor, Shape=tuple)
+    types = SimpleNamespace(f32=Type("f32"), bf16=Type("bf16"))
+    openvino = SimpleNamespace(Tensor=OpenVINOTensor, Shape=tuple, Type=types)
     for package, module in (
         ("pandas", frames),
         ("polars", SimpleNamespace(Series=PolarsSeries)),
@@ -351,6 +352,39 @@ def test_a_series_of_polars() -> None:
     )
     text = read_array(PolarsSeries("gain", VALUES, nulls=1, is_numeric=False))
     assert text.dtype.startswith("namespace")
+
+
+#: Forms, and a dtype that they can have beside their own, and one that they cannot.
+OF_OTHER_DTYPES: dict[str, tuple[Callable[[], Any], str, str]] = {
+    "number": (lambda: 2.5, "int64", "float32"),
+    "numbers": (lambda: [0.5, 1.5], "int64", "bfloat16"),
+    "bytes": (lambda: bytes(3), "uint8", "int8"),
+    "memoryview": (lambda: VALUES.data, "float16", "bfloat16"),
+    "array.array": (lambda: array.array("d", [0.5]), "int32", "float16"),
+    "pandas": (lambda: Series(VALUES), "float16", "bfloat16"),
+    "polars": (lambda: PolarsSeries("gain", VALUES), "float64", "float8_e5m2"),
+    "torch": (lambda: Tensor(VALUES), "int8", "uint16"),
+    "openvino": (lambda: OpenVINOTensor(Type("f32"), (3,)), "bfloat16", "float8_e4m3fnuz"),
+    "standard": (lambda: StandardArray(VALUES), "float16", "bfloat16"),
+}
+
+
+@pytest.mark.parametrize(("make", "can", "cannot"), OF_OTHER_DTYPES.values(), ids=OF_OTHER_DTYPES)
+def test_result_of_another_dtype_has_the_form_if_that_can_have_it(
+    make: Callable[[], Any], can: str, cannot: str
+) -> None:
+    x = make()
+    operand = read_array(x)
+    for name, kind in ((can, type(x)), (cannot, None)):
+        y = np.zeros(operand.array.shape, name if "int" in name else getattr(ml_dtypes, name, name))
+        made = operand.wrap(y)
+        if kind is None:
+            assert np.asarray(made).dtype == y.dtype
+            assert isinstance(made, np.ndarray | np.generic)
+        elif name == "int64":
+            assert {type(number) for number in np.ravel(made).tolist()} == {int}
+        else:
+            assert type(made) is (int if x == 2.5 else kind)
 
 
 def test_an_array_of_xarray_is_that_of_its_data() -> None:

@@ -113,8 +113,8 @@ class SharedPool:
     def packed_copy(self, x: DeviceArray) -> DeviceArray:
         return self.array(x.seen)
 
-    def empty_like(self, x: DeviceArray) -> DeviceArray:
-        return self.array(np.full(x.shape, 7, x.seen.dtype))
+    def empty_like(self, x: DeviceArray, dtype: str) -> DeviceArray:
+        return self.array(np.full(x.shape, 7, BY_NAME[dtype].numpy))
 
     def assign(self, target: DeviceArray, x: DeviceArray) -> None:
         target.seen[...] = x.seen
@@ -182,6 +182,39 @@ def test_the_dialects_operators(client: AnyClient, pool: SharedPool) -> None:
     assert_like(client.round(x, tr.DirectMLRound(rounding_mode="TOWARD_ZERO")), np.trunc(X))
     with pytest.raises(tr.InvalidDescriptor):
         client.round(pool.array(X.astype(np.int32)), tr.OnnxRound())
+
+
+def test_casts_stay_on_the_device(
+    client: AnyClient, pool: SharedPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "read", None)
+    x = pool.array(X)
+    for to in ("float16", "float64", "float8_e5m2"):
+        assert_like(client.cast(x, to), X.astype(BY_NAME[to].numpy))
+    out = pool.array(np.zeros(X.shape, "<f8"))
+    assert client.cast(x, np.float64, "onnx", out=out) is out
+    assert_like(out, X.astype("<f8"))
+    with pytest.raises(tr.InvalidArgument, match="out has dtype float64, the result has int8"):
+        client.cast(x, "int8", out=out)
+
+
+def test_out_on_the_operand_s_memory_is_no_wrong_result(
+    client: AnyClient, pool: SharedPool
+) -> None:
+    memory = pool.array(np.concatenate([X, X]))
+    x, halves = DeviceArray(memory.seen[:10]), memory.seen.reshape(-1).view("<f2")
+    for start in (0, 500, 1500, 2500):
+        memory.seen[:10] = X
+        out = DeviceArray(halves[start : start + X.size].reshape(X.shape))
+        client.cast(x, "float16", out=out)
+        assert_like(out, X.astype("<f2"))
+
+
+def test_operator_without_a_model_of_ieee754_is_copied(client: AnyClient, pool: SharedPool) -> None:
+    values = np.full(3, 1.0009765625, np.float32)
+    for _ in range(2):
+        x = pool.array(values)
+        assert_like(client.round(x, "stablehlo:reduce_precision:5:7"), np.ones(3, np.float32))
 
 
 def test_in_place_and_into_another(client: AnyClient, pool: SharedPool) -> None:
