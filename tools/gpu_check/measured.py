@@ -64,7 +64,8 @@ def kernels(device: CupyDevice) -> tuple[float, dict[str, dict[str, float]]]:
         copying = seconds(stream, lambda: stream.copy(source, target))
         for dtype in DTYPES:
             for rounding in Rounding if dtype.is_float else ():
-                work = partial(stream.round, dtype, rounding, source, target)
+                function, count = RoundToIntegral(rounding), nbytes // dtype.itemsize
+                work = partial(stream.run, function, dtype, dtype, source, target, count)
                 ratios.setdefault(dtype.name, {})[rounding] = copying / seconds(stream, work)
     return 2 * nbytes / copying, ratios
 

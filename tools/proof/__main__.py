@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         job
         for job in ([job_of(fault, ptx)] if fault else all_jobs(ptx))
         if not options.way or job.way in options.way
-        if not options.dtype or job.dtype in options.dtype
+        if not options.dtype or job.types in options.dtype
     ]
     if options.processes == 1:
         outcomes = prove(jobs, options.solver, options.limit)
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for outcome in outcomes:
         job = outcome.job
         for problem in outcome.problems:
-            print(f"NOT PROVED: {job.way}, {job.dtype}, {job.rounding}: {problem}")
+            print(f"NOT PROVED: {job.way}, {job.types}, {job.manner}: {problem}")
         if options.write:
             _write(options.write, outcome)
     print(*page.summary(outcomes), sep="\n")
@@ -75,7 +75,7 @@ def _write(folder: Path, outcome: Outcome) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     job = outcome.job
     for claim in outcome.claims:
-        name = "-".join((*job.way.lower().split(), job.dtype, job.rounding))
+        name = "-".join(f"{job.way} {job.types} {job.manner}".lower().replace(":", "").split())
         digest = hashlib.sha256(claim.denial.encode()).hexdigest()[:8]
         for script, result in ((claim.denial, "unsat"), (claim.control, "sat")):
             text = f"(set-info :status {result})\n{script}(check-sat)\n"

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from .smt import BOOL, Refused, Script, Sort, Term, bits
+from .smt import BOOL, Refused, Script, Sort, Term, bits, truth
 
 _TOKEN = re.compile(
     r"\s+|//[^\n]*|(?P<number>0x[\d.a-fA-F]+(?:p[-+]?\d+)?\w*|\d+(?:\.\d+)?\w*)|(?P<name>[A-Za-z_]\w*)"
@@ -46,6 +46,8 @@ INTRINSICS: dict[str, tuple[tuple[str, ...], str]] = {
     "__longlong_as_double": (("long long",), "double"),
     "__double_as_longlong": (("double",), "long long"),
     "__byte_perm": (("unsigned int",) * 3, "unsigned int"),
+    "__clz": (("int",), "int"),
+    "__clzll": (("long long",), "int"),
 }
 #: Binary operators from the loosest to the tightest.
 _LEVELS = (
@@ -209,6 +211,8 @@ class Program:
             return value
         if token[0].isdigit():
             return _constant(self.script, token)
+        if token in ("true", "false"):
+            return Value(truth(token == "true"), TYPES["bool"])
         if not self._accept("("):
             if token not in self._names:
                 raise Refused(token)
@@ -273,6 +277,9 @@ class Program:
         ]
         if name == "__byte_perm":
             return Value(self.script.permuted(*given), TYPES[result])
+        if name.startswith("__clz"):
+            zeros = self.script.leading_zeros(given[0])
+            return Value(self.script.resize(zeros, 32, signed=False), TYPES[result])
         convert = self.script.number if TYPES[result].sort.kind == "float" else self.script.bits
         return Value(convert(given[0]), TYPES[result])
 

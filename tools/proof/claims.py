@@ -14,12 +14,14 @@ from pathlib import Path
 
 import numpy as np
 
-from tensor_round.contract.dtypes import DType
-from tensor_round.contract.rounding import Rounding
+from tensor_round.contract.dtypes import BY_NAME
+from tensor_round.contract.functions import Convert, ReducePrecision
 
 from . import arrays, c, llvm, ptx, texts
+from .conversions import is_converted, is_reduced, is_rounded_to_odd
 from .smt import Script, Sort, Term, bits
 from .specification import is_rounded
+from .texts import Case
 
 
 @dataclass(frozen=True)
@@ -31,11 +33,11 @@ class Claim:
 
 
 Found = Iterator[tuple[Script, Term, Term]]
-Way = Callable[[DType, Rounding, texts.Edit], Found]
+Way = Callable[[Case, texts.Edit], Found]
 
 
-def by_reference(dtype: DType, rounding: Rounding, edit: texts.Edit) -> Found:
-    run = texts.round_by_reference(dtype, rounding, edit)
+def by_reference(case: Case, edit: texts.Edit) -> Found:
+    dtype, run = case.source, texts.round_by_reference(case, edit)
 
     def traced(branches: arrays.Branches) -> tuple[Term, Term]:
         x, patterns = arrays.block(branches, dtype.bits)
@@ -46,8 +48,8 @@ def by_reference(dtype: DType, rounding: Rounding, edit: texts.Edit) -> Found:
     return arrays.runs(traced)
 
 
-def by_numpy(dtype: DType, rounding: Rounding, edit: texts.Edit) -> Found:
-    run = texts.round_floats(dtype, rounding, edit)
+def by_numpy(case: Case, edit: texts.Edit) -> Found:
+    dtype, run = case.source, texts.round_floats(case, edit)
     if run is None:
         return iter(())
 
@@ -59,8 +61,8 @@ def by_numpy(dtype: DType, rounding: Rounding, edit: texts.Edit) -> Found:
     return arrays.runs(traced)
 
 
-def by_numpy_words(dtype: DType, rounding: Rounding, edit: texts.Edit) -> Found:
-    run = texts.round_words(dtype, rounding, edit)
+def by_numpy_words(case: Case, edit: texts.Edit) -> Found:
+    run = texts.round_words(case, edit)
     if run is None:
         return iter(())
 
@@ -74,35 +76,73 @@ def by_numpy_words(dtype: DType, rounding: Rounding, edit: texts.Edit) -> Found:
         # Left to the table, so it must be as it was. This word, rounded, stands for its result.
         script, result = branches.script, branches.script.declare(word)
         script.demands.append(script.apply("eq", words.terms()[0], x))
-        script.require(is_rounded(script, dtype, rounding, x, result))
+        script.require(_is_right(script, case, x, result))
         return x, result
 
     return arrays.runs(traced)
 
 
-def by_llvm(dtype: DType, rounding: Rounding, edit: texts.Edit) -> Found:
-    for text in texts.llvm_texts(dtype):
-        yield from llvm.stores(edit(text), str(rounding))
+def by_llvm(case: Case, edit: texts.Edit) -> Found:
+    for text in texts.llvm_texts(case.source):
+        yield from llvm.stores(edit(text), str(case.function.rounding))
 
 
-def by_optimized_llvm(dtype: DType, rounding: Rounding, edit: texts.Edit) -> Found:
-    for text in texts.optimized_texts(dtype):
-        yield from llvm.stores(edit(text), str(rounding))
+def by_optimized_llvm(case: Case, edit: texts.Edit) -> Found:
+    for text in texts.optimized_texts(case.source):
+        yield from llvm.stores(edit(text), str(case.function.rounding))
 
 
-def by_cuda(dtype: DType, rounding: Rounding, edit: texts.Edit, *, flush: bool = False) -> Found:
+def by_cuda(case: Case, edit: texts.Edit, *, flush: bool = False) -> Found:
     script = Script()
-    program = c.Program(script, edit(texts.cuda_text(dtype, rounding)), flush=flush)
+    program = c.Program(script, edit(texts.cuda_text(case)), flush=flush)
     word = program.type_named("word")
     x = script.declare(word.sort, "x")
     yield script, x, program.call("lanes", c.Value(x, word)).term
 
 
-def by_flushing_cuda(dtype: DType, rounding: Rounding, edit: texts.Edit) -> Found:
-    return by_cuda(dtype, rounding, edit, flush=True)
+def by_flushing_cuda(case: Case, edit: texts.Edit) -> Found:
+    return by_cuda(case, edit, flush=True)
 
 
-#: The ways without PTX, by name.
+def casts_by_cuda(case: Case, edit: texts.Edit) -> Found:
+    script = Script()
+    program = c.Program(script, edit(texts.cuda_text(case)))
+    word = program.type_named("word")
+    x = script.declare(Sort("bits", case.source.width), "x")
+    operand = script.resize(x, word.sort.width, signed=False)
+    result = program.call("converted", c.Value(operand, word)).term
+    y = script.extract(result, 0, case.target.width)
+    # A carrier has several results, of which none may reach into the next.
+    whole = script.resize(y, word.sort.width, signed=False)
+    script.demands.append(script.apply("eq", result, whole))
+    yield script, x, y
+
+
+#: What a type is rounded to odd to, and how many bits of a significand that leaves to others.
+ODD = {
+    "float32": ("bfloat16", 6),
+    "float64": ("float32", 22),
+    "int64": ("float64", 51),
+    "uint64": ("float64", 51),
+}
+
+
+def casts_by_odd(case: Case, _edit: texts.Edit) -> Found:
+    """Not a text, but a theorem: to round to odd first, with two bits more, loses nothing."""
+    function, source, target = case
+    name, significand = ODD.get(source.name, ("", 0))
+    if not isinstance(function, Convert) or not target.is_float:
+        return
+    if target.mantissa_bits < significand:
+        script, between = Script(), BY_NAME[name]
+        x = script.declare(Sort("bits", source.width), "x")
+        odd, y = (script.declare(Sort("bits", dtype.width)) for dtype in (between, target))
+        script.require(is_rounded_to_odd(script, source, between, x, odd))
+        script.require(is_converted(script, function, between, target, odd, y))
+        yield script, x, y
+
+
+#: The ways to round, without PTX, by name.
 WAYS: dict[str, Way] = {
     "reference": by_reference,
     "NumPy": by_numpy,
@@ -111,6 +151,11 @@ WAYS: dict[str, Way] = {
     "LLVM IR -O3": by_optimized_llvm,
     "CUDA C": by_cuda,
     "CUDA C -ftz": by_flushing_cuda,
+}
+#: The ways to convert.
+CASTS: dict[str, Way] = {
+    "casts: CUDA C": casts_by_cuda,
+    "casts: by odd": casts_by_odd,
 }
 
 
@@ -124,23 +169,31 @@ def ptx_ways(folder: Path) -> dict[str, Way]:
 
 
 def _by_ptx(folder: Path, kind: tuple[str, ...]) -> Way:
-    def by_ptx(dtype: DType, rounding: Rounding, edit: texts.Edit) -> Found:
-        path = folder / ".".join((dtype.name, rounding, *kind, "ptx"))
+    def by_ptx(case: Case, edit: texts.Edit) -> Found:
+        path = folder / ".".join((case.types, case.manner, *kind, "ptx"))
         return ptx.stores(edit(path.read_text()))
 
     return by_ptx
 
 
-def claims(way: Way, dtype: DType, rounding: Rounding, edit: texts.Edit) -> list[Claim]:
-    """The distinct claims of a way about a dtype and rounding; unrolled loops repeat them."""
-    found = way(dtype, rounding, edit)
-    return list(dict.fromkeys(_claim(dtype, rounding, *each) for each in found))
+def claims(way: Way, case: Case, edit: texts.Edit) -> list[Claim]:
+    """The distinct claims of a way about a case; unrolled loops repeat them."""
+    return list(dict.fromkeys(_claim(case, *each) for each in way(case, edit)))
 
 
-def _claim(dtype: DType, rounding: Rounding, script: Script, x: Term, y: Term) -> Claim:
-    ones = sum(1 << low for low in range(0, x.sort.width, dtype.width))
+def _is_right(script: Script, case: Case, x: Term, y: Term) -> Term:
+    function, source, target = case
+    if isinstance(function, Convert):
+        return is_converted(script, function, source, target, x, y)
+    if isinstance(function, ReducePrecision):
+        return is_reduced(script, function, source, x, y)
+    return is_rounded(script, source, str(function.rounding), x, y)
+
+
+def _claim(case: Case, script: Script, x: Term, y: Term) -> Claim:
+    ones = sum(1 << low for low in range(0, y.sort.width, case.target.width))
     wrong = script.apply("xor", y, bits(ones, y.sort.width))
-    right = script.all(is_rounded(script, dtype, rounding, x, y), *script.demands)
-    wrongly_right = is_rounded(script, dtype, rounding, x, wrong)
+    right = script.all(_is_right(script, case, x, y), *script.demands)
+    wrongly_right = _is_right(script, case, x, wrong)
     lines = "\n".join(script.lines)
     return Claim(*(f"{lines}\n(assert (not {t.text}))\n" for t in (right, wrongly_right)))

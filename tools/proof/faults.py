@@ -14,11 +14,11 @@ from .smt import Refused
 
 @dataclass(frozen=True)
 class Fault:
-    """A change of the text of one way, dtype and rounding."""
+    """A change of the text of one way, of types and a manner: the words of a case."""
 
     way: str
-    dtype: str
-    rounding: str
+    types: str
+    manner: str
     old: str
     new: str
 

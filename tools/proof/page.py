@@ -25,6 +25,7 @@ ABOUT: dict[str, tuple[str, str]] = {
     "LLVM IR": ("the compiled kernels, as written", ""),
     "LLVM IR -O3": ("the compiled kernels, optimized", "LLVM {llvm} in llvmlite {llvmlite}"),
     "CUDA C": ("the GPU's kernels, as written", ""),
+    "casts: CUDA C": ("the GPU's kernels of conversions, as written", ""),
     "CUDA C -ftz": ("the GPU's kernels, subnormals flushed, as CuPy compiles them", ""),
 }
 _PTX = ("what NVRTC makes of them for {architecture}", "NVRTC {nvrtc}")
@@ -51,7 +52,7 @@ def counted(outcomes: Iterable[Outcome]) -> dict[str, int]:
             for outcome in outcomes
             if outcome.claims
             or outcome.problems
-            or (outcome.job.way == TABLES and BY_NAME[outcome.job.dtype].itemsize <= 2)
+            or (outcome.job.way == TABLES and BY_NAME[outcome.job.types].itemsize <= 2)
         )
     )
 

@@ -8,11 +8,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from tensor_round.contract.dtypes import BY_NAME
-from tensor_round.contract.rounding import Rounding
-
 from . import texts
-from .claims import WAYS, Claim, claims, ptx_ways
+from .claims import CASTS, WAYS, Claim, claims, ptx_ways
 from .faults import FAULTS
 from .smt import Refused
 from .solve import solve
@@ -25,11 +22,11 @@ Each = Callable[..., Iterator[Any]]
 
 @dataclass(frozen=True)
 class Job:
-    """A text: the way, dtype and rounding; the fault to plant in it, by name, or ""."""
+    """A text: the way, and the words of a :class:`~.texts.Case`; a fault to plant, or ""."""
 
     way: str
-    dtype: str
-    rounding: Rounding
+    types: str
+    manner: str
     ptx: Path | None = None
     fault: str = ""
 
@@ -47,14 +44,14 @@ class Outcome:
 def all_jobs(ptx: Path | None = None) -> list[Job]:
     """Every text: without a folder of PTX, all but PTX."""
     ways = [*WAYS, TABLES, *(ptx_ways(ptx) if ptx else ())]
-    kinds = product(ways, texts.FLOATS, Rounding)
-    return [Job(way, dtype.name, rounding, ptx) for way, dtype, rounding in kinds]
+    kinds = [*product(ways, texts.ROUNDINGS), *product(CASTS, texts.conversions())]
+    return [Job(way, case.types, case.manner, ptx) for way, case in kinds]
 
 
 def job_of(fault: str, ptx: Path | None = None) -> Job:
     """The text that a fault is planted in."""
     found = FAULTS[fault]
-    return Job(found.way, found.dtype, Rounding(found.rounding), ptx, fault)
+    return Job(found.way, found.types, found.manner, ptx, fault)
 
 
 def prove(
@@ -75,15 +72,15 @@ def prove(
 
 def read(job: Job) -> Outcome:
     """The claims about a text; a dtype that does not go this way has none."""
-    outcome = Outcome(job)
-    dtype, edit = BY_NAME[job.dtype], FAULTS[job.fault].plant if job.fault else texts.unchanged
+    outcome, case = Outcome(job), texts.Case.named(job.types, job.manner)
+    edit = FAULTS[job.fault].plant if job.fault else texts.unchanged
     try:
         if job.way == TABLES:
-            wrong = texts.table_faults(dtype, job.rounding, edit)
+            wrong = texts.table_faults(case, edit)
             outcome.problems += [f"wrong for {operand:#x}" for operand in wrong[:1]]
         else:
-            ways = WAYS if job.way in WAYS else ptx_ways(job.ptx or Path())
-            outcome.claims = claims(ways[job.way], dtype, job.rounding, edit)
+            way = {**WAYS, **CASTS}.get(job.way) or ptx_ways(job.ptx or Path())[job.way]
+            outcome.claims = claims(way, case, edit)
     except Refused as refused:
         outcome.problems.append(f"not understood: {refused}")
     return outcome

@@ -230,6 +230,15 @@ class Script:
         both = self.join(high, low)
         return self.join(*(self.extract(both, 8 * digit, 8) for digit in reversed(digits)))
 
+    def leading_zeros(self, value: Term) -> Term:
+        """How many bits of a bit-vector are zero above its highest one, as one of its width."""
+        width = value.sort.width
+        count = bits(width, width)
+        for place in range(width):
+            is_set = self.apply("eq", self.extract(value, place, 1), bits(1, 1))
+            count = self.select(is_set, bits(width - 1 - place, width), count)
+        return count
+
     def all(self, *truths: Term) -> Term:
         """Whether all of them hold."""
         return self.define(BOOL, f"(and true {' '.join(truth.text for truth in truths)})")

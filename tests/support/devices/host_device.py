@@ -21,14 +21,14 @@ import numpy as np
 
 from support.devices import host_kernels
 from tensor_round.contract.dtypes import DType
-from tensor_round.contract.rounding import Rounding
+from tensor_round.contract.functions import Function
 from tensor_round_service.backends import Bytes
 from tensor_round_service.backends.cuda.kernels import (
     CARRIER_BYTES,
-    ROUND_KERNELS,
     STRIDED_COPY_KERNELS,
-    run_size,
+    KernelSource,
 )
+from tensor_round_service.backends.cuda.launches import launch_of
 from tensor_round_service.backends.devices import DeviceBuffer, DeviceFailed, OutOfDeviceMemory
 
 RUBBISH = 0xAB
@@ -62,8 +62,8 @@ class HostDevice:
         self.used = self.kept = 0
         self.pinned: dict[int, int] = {}
         self.operations: list[str] = []
-        #: The rounding kernels that were launched.
-        self.launched: set[tuple[DType, Rounding]] = set()
+        #: The kernels of functions that were launched.
+        self.launched: set[KernelSource] = set()
         self._lock = threading.Lock()
 
     def ask(self, operation: str) -> None:
@@ -197,20 +197,26 @@ class HostStream:
     def clear(self, target: DeviceBuffer) -> None:
         self._queue("clear", lambda: ctypes.memset(target.address, 0, target.nbytes))
 
-    def round(
-        self, dtype: DType, rounding: Rounding, source: DeviceBuffer, target: DeviceBuffer
+    def run(
+        self,
+        function: Function,
+        source_dtype: DType,
+        target_dtype: DType,
+        source: DeviceBuffer,
+        target: DeviceBuffer,
+        count: int,
     ) -> None:
-        assert source.nbytes == target.nbytes
-        assert source.nbytes % dtype.itemsize == 0
+        assert source.nbytes == source_dtype.nbytes(count)
+        assert target.nbytes == target_dtype.nbytes(count)
         assert source.address % CARRIER_BYTES == target.address % CARRIER_BYTES == 0
-        kernel, size = ROUND_KERNELS[dtype, rounding], run_size(source.nbytes)
-        self._device.launched.add((dtype, rounding))
-        self._queue(
-            "round",
-            lambda: host_kernels.run(
-                kernel, source.address, source.nbytes, target.address, size, dtype.itemsize < 8
-            ),
-        )
+        is_one = source.address == target.address and source.nbytes == target.nbytes
+        is_before = source.address + source.nbytes <= target.address
+        assert is_one or is_before or target.address + target.nbytes <= source.address
+        launch = launch_of(function, source_dtype, target_dtype, count)
+        self._device.launched.add(launch.kernel)
+        places = source.address, launch.length, target.address, launch.threads
+        flushed = source_dtype.itemsize < 8
+        self._queue("run", lambda: host_kernels.run(launch.kernel, *places, flushed))
 
     def copy_strided(
         self,

@@ -27,6 +27,8 @@ _SHIM = """
 #define __forceinline__ inline
 struct alignas(16) uint4 { unsigned int x, y, z, w; };
 struct alignas(16) ulonglong2 { unsigned long long x, y; };
+static inline int __clz(int v) { return v ? __builtin_clz(v) : 32; }
+static inline int __clzll(long long v) { return v ? __builtin_clzll(v) : 64; }
 template <typename To, typename From> static inline To same_bits(const From from) {
   static_assert(sizeof(To) == sizeof(From), "one width");
   To to; std::memcpy(&to, &from, sizeof to); return to;
@@ -57,19 +59,20 @@ static const unsigned long long FLUSH = 1ull << 24;
 #endif
 """
 
-_ROUND = """
+#: ``length`` is the name of the second argument: the bytes, or the count of elements.
+_FUNCTION = """
 namespace in_{name} {{
 {preamble}
 static __attribute__((noinline)) void loop(
-    const unsigned char* x, long long bytes, unsigned char* y, long long size) {{
+    const unsigned char* x, long long {length}, unsigned char* y, long long size) {{
   for (ptrdiff_t i = 0; i < size; ++i) {{ {operation} }}
 }}
 }}
-extern "C" void {name}(const unsigned char* x, long long bytes, unsigned char* y, long long size,
+extern "C" void {name}(const unsigned char* x, long long length, unsigned char* y, long long size,
                        long long flushed) {{
   const unsigned long long mode = get_mode();
   if (flushed) set_mode(mode | FLUSH);
-  in_{name}::loop(x, bytes, y, size);
+  in_{name}::loop(x, length, y, size);
   set_mode(mode);
 }}
 """
@@ -101,22 +104,30 @@ def compiler() -> str | None:
     return next(filter(None, map(shutil.which, [named] if named else ["g++", "clang++"])), None)
 
 
-def _text(form: str, kernel: KernelSource) -> str:
-    return form.format(name=kernel.name, preamble=kernel.preamble, operation=kernel.operation)
+def _text(kernel: KernelSource) -> str:
+    form = _SPREAD if kernel in STRIDED_COPY_KERNELS.values() else _FUNCTION
+    return form.format(
+        name=kernel.name,
+        preamble=kernel.preamble,
+        operation=kernel.operation,
+        length=kernel.inputs.split()[-1],
+    )
 
 
 #: Where what was compiled stays: a service on this CPU as its device is a process of its own.
 _KEPT = Path(__file__).parents[3] / "build" / "host_kernels"
 
 
+#: What all devices run: other kernels are compiled when they are wanted.
+_COMMON = (*ROUND_KERNELS.values(), *STRIDED_COPY_KERNELS.values())
+
+
 @cache
-def library() -> ctypes.CDLL:
-    """All kernels as C functions of their names: the same text, the same arithmetic."""
+def library(kernels: tuple[KernelSource, ...] = _COMMON) -> ctypes.CDLL:
+    """Kernels as C functions of their names: the same text, the same arithmetic."""
     found = compiler()
     assert found is not None, NO_COMPILER
-    source = _SHIM
-    source += "".join(_text(_ROUND, kernel) for kernel in ROUND_KERNELS.values())
-    source += "".join(_text(_SPREAD, kernel) for kernel in STRIDED_COPY_KERNELS.values())
+    source = _SHIM + "".join(map(_text, kernels))
     made_of = "\n".join([found, *_OPTIONS, source])
     binary = _KEPT / f"{hashlib.sha256(made_of.encode()).hexdigest()}.so"
     if not binary.exists():
@@ -131,4 +142,5 @@ def library() -> ctypes.CDLL:
 
 def run(kernel: KernelSource, *arguments: int) -> None:
     """Run a kernel on host addresses and numbers; it lets the interpreter go meanwhile."""
-    getattr(library(), kernel.name)(*map(ctypes.c_longlong, arguments))
+    compiled = library() if kernel in _COMMON else library((kernel,))
+    getattr(compiled, kernel.name)(*map(ctypes.c_longlong, arguments))

@@ -8,14 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from proof import claims as claims_of
 from proof import llvm, texts
 from proof.__main__ import main
-from proof.claims import WAYS, Found, claims, ptx_ways
+from proof.claims import CASTS, WAYS, Found, claims, ptx_ways
 from proof.faults import FAULTS
 from proof.prove import TABLES, Job, all_jobs, ask, prove
 from proof.smt import Script, Sort
 from proof.solve import solve
-from tensor_round.contract.dtypes import BY_NAME, DType
+from proof.texts import Case
+from tensor_round.contract.dtypes import DType
+from tensor_round.contract.functions import RoundToIntegral
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends.cpu.llvm_kernels import module_text
 from tensor_round_verify.reference import FLOATS
@@ -35,26 +38,68 @@ LONG = {
 HERE = [
     job
     for job in all_jobs()
-    if job.way != "CUDA C"
-    if (job.way, job.dtype) not in LONG or job.rounding is Rounding.TIES_TO_EVEN
+    if job.way not in ("CUDA C", *CASTS)
+    if (job.way, job.types) not in LONG or job.manner == Rounding.TIES_TO_EVEN
+]
+#: Conversions that have all between them: each kind of type, direction and overflow, every width.
+CONVERSIONS = [
+    ("float32 to float8_e4m3fn", "ties_to_even"),
+    ("float32 to float8_e4m3fn", "toward_positive saturated"),
+    ("float32 to float16", "toward_negative"),
+    ("float64 to float32", "ties_to_away"),
+    ("bfloat16 to float8_e5m2fnuz", "ties_to_even"),
+    ("float16 to float64", "toward_zero"),
+    ("float32 to float8_e8m0fnu", "toward_zero"),
+    ("float8_e8m0fnu to float4_e2m1fn", "ties_to_even saturated"),
+    ("float32 to int4", "ties_to_even"),
+    ("float64 to uint64", "toward_positive"),
+    ("uint64 to float32", "ties_to_even"),
+    ("int64 to float16", "toward_negative saturated"),
+    ("int16 to uint8", "toward_zero saturated"),
+    ("uint64 to int32", "toward_zero"),
+    ("float32", "ties_to_even 5 10"),
+    ("float8_e4m3fn", "ties_to_away 3 1"),
 ]
 
 
-@pytest.mark.parametrize("job", HERE, ids=lambda j: "-".join((*j.way.split(), j.dtype, j.rounding)))
+def words(job: Job) -> str:
+    return "-".join(f"{job.way} {job.types} {job.manner}".split())
+
+
+@pytest.mark.parametrize(
+    "job", [Job(way, *case) for way, case in product(CASTS, CONVERSIONS)], ids=words
+)
+def test_a_conversion_is_proved(job: Job) -> None:
+    (outcome,) = prove([job])
+    assert not outcome.problems
+    assert outcome.claims or job.way != "casts: CUDA C"
+
+
+def test_rounding_to_odd_loses_nothing_only_with_two_bits_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    job = Job("casts: by odd", "float32 to float16", "ties_to_even")
+    assert not prove([job])[0].claims
+    monkeypatch.setitem(claims_of.ODD, "float32", ("bfloat16", 11))
+    (problem,) = prove([job])[0].problems
+    assert problem.startswith("wrong for 0x")
+
+
+@pytest.mark.parametrize("job", HERE, ids=words)
 def test_a_text_is_proved(job: Job) -> None:
     (outcome,) = prove([job])
     assert not outcome.problems
     # Three of NumPy's ways are for some types; tables have no claims for a solver.
-    words = ("bfloat16", *(["float16"] if "ties" in job.rounding else []))
-    partial = {"NumPy": job.dtype in ("float32", "float64"), "NumPy words": job.dtype in words}
+    pairs = ("bfloat16", *(["float16"] if "ties" in job.manner else []))
+    partial = {"NumPy": job.types in ("float32", "float64"), "NumPy words": job.types in pairs}
     assert bool(outcome.claims) == {**partial, TABLES: False}.get(job.way, True)
 
 
 @pytest.mark.parametrize("name", [path.name for path in PTX.iterdir()])
 def test_recorded_ptx_is_proved(name: str) -> None:
-    dtype, rounding, *_ = name.split(".")
+    types, manner, *_ = name.split(".")
     (way,) = (way for way in ptx_ways(PTX) if name.split(".")[2] in way)
-    (outcome,) = prove([Job(way, dtype, Rounding(rounding), PTX)])
+    (outcome,) = prove([Job(way, types, manner, PTX)])
     assert outcome.claims
     assert not outcome.problems
 
@@ -67,28 +112,29 @@ def test_a_planted_fault_is_found(fault: str, capsys: pytest.CaptureFixture[str]
 
 
 def test_a_solver_that_gives_up_proves_nothing() -> None:
-    job = Job("CUDA C", "float64", Rounding.TIES_TO_AWAY)
+    job = Job("CUDA C", "float64", "ties_to_away")
     (outcome,) = prove([job], limit=0.01)
     assert "the solver says unknown" in outcome.problems[0]
 
 
 def test_assumptions_that_cannot_be_met_prove_nothing() -> None:
-    (claim,) = claims(WAYS["LLVM IR"], BY_NAME["float32"], Rounding.TOWARD_ZERO, texts.unchanged)
+    (claim,) = claims(WAYS["LLVM IR"], Case.named("float32", "toward_zero"), texts.unchanged)
     empty = type(claim)(*(f"{script}(assert false)\n" for script in (claim.denial, claim.control)))
     assert ask(empty, "bitwuzla", 60)[0] == "its control is unsat"
 
 
 def test_a_dtype_that_is_not_in_the_table_is_proved() -> None:
-    made = DType("float16_e6m9", np.dtype("<u2"), 9, True, None)
+    made = DType("float16_e6m9", np.dtype("<u2"), 16, True, 6, 9, 31, "ieee", None)
     text = module_text(made, prefetch=False)
 
-    def way(dtype: DType, rounding: Rounding, edit: texts.Edit) -> Found:
-        return llvm.stores(edit(text), str(rounding))
+    def way(case: Case, edit: texts.Edit) -> Found:
+        return llvm.stores(edit(text), str(case.function.rounding))
 
     for rounding in Rounding:
-        (claim,) = claims(way, made, rounding, texts.unchanged)
+        case = Case(RoundToIntegral(rounding), made, made)
+        (claim,) = claims(way, case, texts.unchanged)
         assert ask(claim, "bitwuzla", 60)[0] == ""
-    (wrong,) = claims(way, made, rounding, lambda text: text.replace("fsub", "fadd"))
+    (wrong,) = claims(way, case, lambda text: text.replace("fsub", "fadd"))
     assert ask(wrong, "bitwuzla", 60)[0].startswith("wrong for 0x")
 
 

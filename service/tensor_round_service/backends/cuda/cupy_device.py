@@ -14,11 +14,12 @@ import cupyx
 from cupy.cuda import compiler, memory, nvrtc, runtime
 
 from tensor_round.contract.dtypes import DType
-from tensor_round.contract.rounding import Rounding
+from tensor_round.contract.functions import Function
 
 from .. import Bytes
 from ..devices import DeviceBuffer, DeviceFailed, DeviceMissing, OutOfDeviceMemory
-from .kernels import ROUND_KERNELS, STRIDED_COPY_KERNELS, KernelSource, run_size
+from .kernels import STRIDED_COPY_KERNELS, KernelSource
+from .launches import launch_of
 
 #: Default memory limit, as a fraction of the device's memory.
 POOL_FRACTION = 0.5
@@ -212,16 +213,20 @@ class CupyStream:
             with _failures():
                 runtime.memsetAsync(target.address, 0, target.nbytes, self._stream.ptr)
 
-    def round(
-        self, dtype: DType, rounding: Rounding, source: DeviceBuffer, target: DeviceBuffer
+    def run(
+        self,
+        function: Function,
+        source_dtype: DType,
+        target_dtype: DType,
+        source: DeviceBuffer,
+        target: DeviceBuffer,
+        count: int,
     ) -> None:
-        """Launch a rounding kernel on this stream, which must be the current one."""
+        """Launch a function's kernel on this stream, which must be the current one."""
+        launch = launch_of(function, source_dtype, target_dtype, count)
         with _failures():
-            _compiled(ROUND_KERNELS[dtype, rounding])(
-                self._array(source),
-                source.nbytes,
-                self._array(target),
-                size=run_size(source.nbytes),
+            _compiled(launch.kernel)(
+                self._array(source), launch.length, self._array(target), size=launch.threads
             )
 
     def copy_strided(

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from tensor_round.contract.dtypes import DType
-from tensor_round.contract.rounding import Rounding
+from tensor_round.contract.functions import Function
 
 from .. import Bytes
 from ..devices import DeviceBuffer
@@ -36,10 +36,20 @@ class Stream(AbstractContextManager["Stream"], Protocol):
     def clear(self, target: DeviceBuffer) -> None:
         """Fill with zeros."""
 
-    def round(
-        self, dtype: DType, rounding: Rounding, source: DeviceBuffer, target: DeviceBuffer
+    def run(
+        self,
+        function: Function,
+        source_dtype: DType,
+        target_dtype: DType,
+        source: DeviceBuffer,
+        target: DeviceBuffer,
+        count: int,
     ) -> None:
-        """Round a run of whole elements. Both addresses must be multiples of 16."""
+        """Apply a function to ``count`` elements of ``source``, one behind the other.
+
+        Both addresses must be multiples of 16. They may be equal if both types have one width;
+        otherwise the buffers share no byte.
+        """
 
     def copy_strided(
         self,

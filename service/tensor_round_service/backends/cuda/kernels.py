@@ -158,12 +158,12 @@ constexpr real magic = 0x1p{unit + work.mantissa_bits};
 """
 
 
-#: The C types of an element's pattern and of a carrier, by itemsize.
-_WIDTHS: dict[int, tuple[str, str]] = {
-    1: ("unsigned char", "uint4"),
-    2: ("unsigned short", "uint4"),
-    4: ("unsigned int", "uint4"),
-    8: ("unsigned long long", "ulonglong2"),
+#: The C types of an element's pattern, by itemsize.
+PATTERNS: dict[int, str] = {
+    1: "unsigned char",
+    2: "unsigned short",
+    4: "unsigned int",
+    8: "unsigned long long",
 }
 
 #: One thread for each carrier, and one more for the elements after the last whole carrier.
@@ -185,8 +185,7 @@ def _round_kernel(dtype: DType, rounding: Rounding) -> KernelSource:
 
     Both are aligned to 16 bytes and may be identical. Its size is :func:`run_size`.
     """
-    pattern, carrier = _WIDTHS[dtype.itemsize]
-    members = "xyzw" if carrier == "uint4" else "xy"
+    carrier, members = ("ulonglong2", "xy") if dtype.itemsize == 8 else ("uint4", "xyzw")
     if dtype.is_sub_byte:
         body = _LANES_OF_4_BITS.format(up=_UP[rounding])
     elif dtype.itemsize == 1:
@@ -217,7 +216,7 @@ def _round_kernel(dtype: DType, rounding: Rounding) -> KernelSource:
             + "}  // namespace tensor_round\n"
         ),
         operation=_RUN.format(
-            pattern=pattern,
+            pattern=PATTERNS[dtype.itemsize],
             carrier=carrier,
             members=" ".join(f"c.{m} = tensor_round::lanes(c.{m});" for m in members),
             carrier_bytes=CARRIER_BYTES,
@@ -249,7 +248,7 @@ def _strided_copy_kernel(itemsize: int) -> KernelSource:
         name=f"tensor_round_copy_strided_{8 * itemsize}",
         inputs="raw uint8 x, raw int64 dims, int32 rank, int64 first",
         outputs="raw uint8 y",
-        operation=_STRIDED_COPY.format(pattern=_WIDTHS[itemsize][0]),
+        operation=_STRIDED_COPY.format(pattern=PATTERNS[itemsize]),
     )
 
 
@@ -267,5 +266,5 @@ ROUND_KERNELS: dict[tuple[DType, Rounding], KernelSource] = {
 }
 #: The strided copy kernels, by itemsize.
 STRIDED_COPY_KERNELS: dict[int, KernelSource] = {
-    size: _strided_copy_kernel(size) for size in _WIDTHS
+    size: _strided_copy_kernel(size) for size in PATTERNS
 }

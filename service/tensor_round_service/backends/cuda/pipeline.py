@@ -1,22 +1,25 @@
-"""Rounding of host tensors on one device, in pieces, with copies and kernels in parallel.
+"""Functions of host tensors on one device, in pieces, with copies and kernels in parallel.
 
 A slot has a stream, a buffer in device memory, and a page-locked staging buffer. While the piece of
-one slot is copied to the device, the piece of another is rounded and that of a third is copied
-back: the link works in both directions at once. A slot allocates its memory at start, so packed
-tensors of any size need no further device memory.
+one slot is copied to the device, that of another is computed and that of a third is copied back:
+the link works in both directions at once. A slot allocates its memory at start, so packed tensors
+of any size need no further device memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
-from functools import partial
 from queue import SimpleQueue
+from threading import Event
+from typing import NamedTuple
 
 import numpy as np
 
 from tensor_round.contract.call import Call
+from tensor_round.contract.functions import RoundToIntegral
+from tensor_round.contract.layout import packed_strides
 
 from .. import Bytes
 from ..cpu.backend import clear_spare_bits
@@ -30,6 +33,8 @@ SLOTS = 4
 PIECE_BYTES = 16 << 20
 #: Minimum size of a piece, except the only or last one.
 MIN_PIECE_BYTES = 1 << 20
+#: Pieces begin at multiples of so many elements, or bytes.
+PAGE = 4096
 #: Maximum of bytes, or elements, of one launch: below 2^31 a kernel needs 32-bit indices only.
 LAUNCH = 1 << 30
 #: Maximum rank of a call.
@@ -45,6 +50,47 @@ class SourceCorrupted(DeviceFailed):
     """The device failed while it overwrote the source with the result; the source is lost."""
 
 
+class Turns:
+    """The order of pieces whose results overwrite operands.
+
+    No piece is written before those before it are read: narrower results lie on their operands.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._read = [Event() for _ in range(count)]
+        self._failed = False
+        #: Whether operands may be lost.
+        self.has_written = False
+
+    def read(self, number: int) -> None:
+        """A piece was read."""
+        self._read[number].set()
+
+    def fail(self) -> None:
+        """A piece has failed: no further one may write."""
+        self._failed = True
+        for event in self._read:
+            event.set()
+
+    def write(self, number: int) -> None:
+        """Wait until a piece may be written; raises :class:`DeviceFailed` if another has failed."""
+        for event in self._read[:number]:
+            event.wait()
+        if self._failed:
+            raise DeviceFailed("another piece of the tensor failed")
+        self.has_written = True
+
+
+class Piece(NamedTuple):
+    """Some elements of a run; ``turns`` are None if operands stay, or may be computed again."""
+
+    number: int
+    count: int
+    source: Bytes
+    target: Bytes
+    turns: Turns | None
+
+
 class PipelineSlot:
     """A stream with the buffers for one piece."""
 
@@ -54,29 +100,39 @@ class PipelineSlot:
         self._scratch: DeviceBuffer = device.allocate(PIECE_BYTES)
         self._staging: Bytes = device.staging(PIECE_BYTES)
 
-    def round(self, call: Call, source: Bytes, target: Bytes) -> None:
-        """Round a run of whole elements, one piece at most, into ``target`` or in place."""
-        scratch = self._scratch.part(0, source.size)
-        staging = self._staging[: source.size]
+    def run(self, call: Call, piece: Piece) -> None:
+        """Apply a call's function to a piece, into its target or in place."""
+        source, target, turns = piece.source, piece.target, piece.turns
+        operand = result = self._scratch.part(0, source.size)
+        if call.input.dtype.width != call.output.dtype.width:
+            start = -(-source.size // CARRIER_BYTES) * CARRIER_BYTES
+            result = self._scratch.part(start, start + target.size)
         in_place = target.ctypes.data == source.ctypes.data
         with self.stream as stream, _drained(stream):
             if self._device.is_pinned(source):
-                stream.copy_in(source, scratch)
+                stream.copy_in(source, operand)
             else:
-                staging[:] = source
-                stream.copy_in(staging, scratch)
-            if call.input.dtype.is_float:
-                stream.round(call.input.dtype, call.rounding, scratch, scratch)
-            if not self._device.is_pinned(target):
-                stream.copy_out(scratch, staging)
+                staged = self._staging[: source.size]
+                staged[:] = source
+                stream.copy_in(staged, operand)
+            if not call.is_copy:
+                dtypes = call.input.dtype, call.output.dtype
+                stream.run(call.function, *dtypes, operand, result, piece.count)
+            if turns:
                 stream.wait()
-                target[:] = staging
+                turns.read(piece.number)
+                turns.write(piece.number)
+            if not self._device.is_pinned(target):
+                staged = self._staging[: target.size]
+                stream.copy_out(result, staged)
+                stream.wait()
+                target[:] = staged
             elif in_place:
                 # Overwrite the source only after the kernel has succeeded.
                 stream.wait()
-                _copy_over(stream, scratch, target)
+                _copy_over(stream, result, target)
             else:
-                stream.copy_out(scratch, target)
+                stream.copy_out(result, target)
                 stream.wait()
 
     def rearrange(self, call: Call, source: Bytes, target: Bytes) -> None:
@@ -125,33 +181,55 @@ class Pipeline:
             with self.slot() as slot:
                 slot.rearrange(call, source, target)
             return
-        length = call.input.element_bytes
-        self._round_run(call, source[:length], target[:length])
-        target[length:] = 0
+        self._run_pieces(call, source, target)
+        target[call.output.element_bytes :] = 0
         if call.output.has_spare_bits:
             clear_spare_bits(target, call.output)
 
-    def _round_run(self, call: Call, source: Bytes, target: Bytes) -> None:
-        work = partial(self._round_piece, call)
-        pieces = [(source[part], target[part]) for part in cut(source.size)]
+    def _run_pieces(self, call: Call, source: Bytes, target: Bytes) -> None:
+        dtype, into = call.input.dtype, call.output.dtype
+        widths = dtype.width if dtype.width == into.width else dtype.width + into.width
+        parts = cut(call.input.element_count, widths)
+        # What is rounded already is not changed by rounding it again.
+        is_lost = target.ctypes.data == source.ctypes.data and not isinstance(
+            call.function, RoundToIntegral
+        )
+        turns = Turns(len(parts)) if is_lost and len(parts) > 1 else None
+        pieces = [
+            Piece(
+                number,
+                part.stop - part.start,
+                source[dtype.nbytes(part.start) : dtype.nbytes(part.stop)],
+                target[into.nbytes(part.start) : into.nbytes(part.stop)],
+                turns,
+            )
+            for number, part in enumerate(parts)
+        ]
         if len(pieces) == 1:
-            work(*pieces[0])
+            self._run_piece(call, pieces[0])
             return
         pending: list[Future[None]] = []
         try:
             for piece in pieces:
-                pending.append(self._threads.submit(work, *piece))
+                pending.append(self._threads.submit(self._run_piece, call, piece))
         finally:
             # Return only when the device does not write into the caller's memory any more.
             wait(pending)
         failures = [failure for future in pending if (failure := future.exception())]
         # SourceCorrupted first: after it no fallback is possible.
         for failure in sorted(failures, key=lambda f: not isinstance(f, SourceCorrupted)):
+            if turns and turns.has_written:
+                raise SourceCorrupted("some operands are overwritten already") from failure
             raise failure
 
-    def _round_piece(self, call: Call, source: Bytes, target: Bytes) -> None:
-        with self.slot() as slot:
-            slot.round(call, source, target)
+    def _run_piece(self, call: Call, piece: Piece) -> None:
+        try:
+            with self.slot() as slot:
+                slot.run(call, piece)
+        except BaseException:
+            if piece.turns:
+                piece.turns.fail()
+            raise
 
     def close(self) -> None:
         """Stop the threads and free the device's memory."""
@@ -161,12 +239,15 @@ class Pipeline:
             self.device.trim()
 
 
-def cut(nbytes: int) -> list[slice]:
-    """The pieces of a run: two for each slot, within the limits of their size."""
-    share = -(-nbytes // (2 * SLOTS))
-    # A multiple of the page size, so that no element is divided.
-    step = -(-min(max(share, MIN_PIECE_BYTES), PIECE_BYTES) // 4096) * 4096
-    return [slice(start, min(start + step, nbytes)) for start in range(0, nbytes, step)]
+def cut(count: int, bits: int = 8) -> list[slice]:
+    """The pieces of so many elements, each of ``bits`` bits, by default of as many bytes.
+
+    There are two for each slot, within the limits of their size.
+    """
+    share = -(-count * bits // (2 * SLOTS * 8))
+    least = -(-max(share, MIN_PIECE_BYTES) * 8 // bits)
+    step = min(-(-least // PAGE), PIECE_BYTES * 8 // bits // PAGE) * PAGE
+    return [slice(start, min(start + step, count)) for start in range(0, count, step)]
 
 
 def _copy_over(stream: Stream, result: DeviceBuffer, source: Bytes) -> None:
@@ -192,89 +273,135 @@ def _drained(stream: Stream) -> Iterator[None]:
 def round_resident(
     stream: Stream, allocate: Allocate, call: Call, source: DeviceBuffer, target: DeviceBuffer
 ) -> None:
-    """Queue the rounding of ``source``, the input's bytes, into ``target``, the output's bytes.
+    """Queue a call on ``source``, the input's bytes, into ``target``, the output's bytes.
 
-    They are identical only if ``call.is_in_place``, and otherwise share no byte.
+    They begin at one address only if ``call.is_in_place``, and otherwise share no byte.
     """
     # Kernels need aligned memory: copy if it is not.
     if source.address % CARRIER_BYTES or target.address % CARRIER_BYTES:
         aligned = allocate(source.nbytes)
         stream.copy(source, aligned)
-        result = aligned if call.is_in_place else allocate(target.nbytes)
+        is_one = call.is_in_place and source.nbytes == target.nbytes
+        result = aligned if is_one else allocate(target.nbytes)
         round_resident(stream, allocate, call, aligned, result)
         stream.copy(result, target)
         # The temporary memory must not be allocated again before its use has ended.
         stream.wait()
         return
-    length = call.input.element_bytes
-    if call.input.is_dense and call.input.lies_like(call.output.strides):
-        _round_run(stream, call, source.part(0, length), target.part(0, length))
-    else:
+    input, output, count = call.input, call.output, call.input.element_count
+    if input.is_dense and input.lies_like(output.strides):
+        _run(stream, allocate, call, source, target, count)
+        stream.clear(target.part(output.element_bytes, target.nbytes))
+        if output.has_spare_bits:
+            _clear_spare_bits(stream, target.part(output.element_bytes - 1, output.element_bytes))
+    elif isinstance(call.function, RoundToIntegral):
         stream.clear(target)
-        _copy_strided(stream, allocate, call, source, target)
+        copied = dims(input.shape, input.strides, output.strides)
+        _copy_strided(stream, allocate, input.dtype.itemsize, copied, source, target)
         # Gaps are zeros, and zero rounds to zero: round the whole run, gaps included.
-        length = target.nbytes // call.input.dtype.itemsize * call.input.dtype.itemsize
-        _round_run(stream, call, target.part(0, length), target.part(0, length))
-    stream.clear(target.part(length, target.nbytes))
-    if call.output.has_spare_bits:
-        last, byte = target.part(length - 1, length), np.empty(1, np.uint8)
-        stream.copy_out(last, byte)
-        stream.wait()
-        byte &= 0x0F
-        stream.copy_in(byte, last)
-        stream.wait()
+        whole = target.nbytes * 8 // output.dtype.width
+        _run(stream, allocate, call, target, target, whole)
+        stream.clear(target.part(output.dtype.nbytes(whole), target.nbytes))
+    else:
+        _convert_strided(stream, allocate, call, source, target)
 
 
-def _round_run(stream: Stream, call: Call, source: DeviceBuffer, target: DeviceBuffer) -> None:
-    dtype = call.input.dtype
-    for start in range(0, source.nbytes, LAUNCH):
-        piece = start, min(start + LAUNCH, source.nbytes)
-        if dtype.is_float:
-            stream.round(dtype, call.rounding, source.part(*piece), target.part(*piece))
-        elif source.address != target.address:
-            stream.copy(source.part(*piece), target.part(*piece))
+def _clear_spare_bits(stream: Stream, last: DeviceBuffer) -> None:
+    """Clear the upper half of the last byte, which has one element of 4 bits."""
+    byte = np.empty(1, np.uint8)
+    stream.copy_out(last, byte)
+    stream.wait()
+    byte &= 0x0F
+    stream.copy_in(byte, last)
+    stream.wait()
+
+
+def _convert_strided(
+    stream: Stream, allocate: Allocate, call: Call, source: DeviceBuffer, target: DeviceBuffer
+) -> None:
+    """Convert between packed elements, where one layout or both are not packed."""
+    input, output, count = call.input, call.output, call.input.element_count
+    packed = packed_strides(input.shape)
+    operand, result = source, target
+    if not input.is_packed:
+        operand = allocate(input.dtype.nbytes(count))
+        gathered = dims(input.shape, input.strides, packed)
+        _copy_strided(stream, allocate, input.dtype.itemsize, gathered, source, operand)
+    if not output.is_packed:
+        result = allocate(output.dtype.nbytes(count))
+    stream.clear(target)
+    _run(stream, allocate, call, operand, result, count)
+    if not output.is_packed:
+        spread = dims(output.shape, packed, output.strides)
+        _copy_strided(stream, allocate, output.dtype.itemsize, spread, result, target)
+    stream.wait()
+
+
+def _run(
+    stream: Stream,
+    allocate: Allocate,
+    call: Call,
+    source: DeviceBuffer,
+    target: DeviceBuffer,
+    count: int,
+) -> None:
+    """Apply the function to a run of elements."""
+    dtype, into = call.input.dtype, call.output.dtype
+    step = LAUNCH * 8 // max(dtype.width, into.width)
+    result: DeviceBuffer | None = None
+    if source.address == target.address and dtype.width != into.width:
+        # A result would overwrite the operands of other threads.
+        result = allocate(into.nbytes(min(step, count)))
+    for start in range(0, count, step):
+        stop = min(start + step, count)
+        operands = source.part(dtype.nbytes(start), dtype.nbytes(stop))
+        results = target.part(into.nbytes(start), into.nbytes(stop))
+        if call.is_copy:
+            if source.address != target.address:
+                stream.copy(operands, results)
+            continue
+        made = results if result is None else result.part(0, results.nbytes)
+        stream.run(call.function, dtype, into, operands, made, stop - start)
+        if result:
+            stream.copy(made, results)
+    if result:
+        stream.wait()
 
 
 def _copy_strided(
-    stream: Stream, allocate: Allocate, call: Call, source: DeviceBuffer, target: DeviceBuffer
+    stream: Stream,
+    allocate: Allocate,
+    itemsize: int,
+    triples: Bytes,
+    source: DeviceBuffer,
+    target: DeviceBuffer,
 ) -> None:
-    """Copy the elements from the input's layout to the output's."""
-    count = call.input.element_count
+    """Copy elements between layouts that :func:`dims` describes."""
+    count = int(np.prod(triples.view("<i8")[::3]))
     if not count:
         return
-    triples = dims(call)
     described = allocate(DIMS_BYTES).part(0, triples.size)
     stream.copy_in(triples, described)
     for first in range(0, count, LAUNCH):
-        stream.copy_strided(
-            call.input.dtype.itemsize,
-            source,
-            target,
-            described,
-            first,
-            min(LAUNCH, count - first),
-        )
+        launched = min(LAUNCH, count - first)
+        stream.copy_strided(itemsize, source, target, described, first, launched)
     # Both copies of the description must stay valid until the device has read them.
     stream.wait()
 
 
-def dims(call: Call) -> Bytes:
+def dims(shape: Sequence[int], source: Sequence[int], target: Sequence[int]) -> Bytes:
     """Size, input stride and output stride of each dimension, the innermost one first, as int64.
 
     Dimensions of size 1 are left out, and contiguous dimensions are merged.
     """
-    triples = [
-        triple
-        for triple in zip(call.input.shape, call.input.strides, call.output.strides, strict=True)
-        if triple[0] != 1
-    ]
+    triples = [triple for triple in zip(shape, source, target, strict=True) if triple[0] != 1]
     merged: list[tuple[int, int, int]] = []
     # In the order of the output's strides: neighbouring threads write to neighbouring addresses.
-    for size, source, target in sorted(triples, key=lambda triple: triple[2]):
+    for size, step, into in sorted(triples, key=lambda triple: triple[2]):
         if merged:
-            inner, inner_source, inner_target = merged[-1]
-            if (source, target) == (inner * inner_source, inner * inner_target):
-                merged[-1] = (inner * size, inner_source, inner_target)
+            inner, inner_step, inner_into = merged[-1]
+            if (step, into) == (inner * inner_step, inner * inner_into):
+                merged[-1] = (inner * size, inner_step, inner_into)
                 continue
-        merged.append((size, source, target))
+        merged.append((size, step, into))
     return np.array(merged or [(1, 0, 0)], "<i8").reshape(-1).view(np.uint8)

@@ -98,7 +98,7 @@ IN_PLACE = pytest.mark.parametrize("in_place", [False, True], ids=["out-of-place
 
 @IN_PLACE
 @pytest.mark.parametrize(("always", "by"), [(False, "cupy"), (True, "numpy")], ids=["once", "on"])
-@pytest.mark.parametrize("operation", ["copy in", "round", "copy out"])
+@pytest.mark.parametrize("operation", ["copy in", "run", "copy out"])
 def test_memory_that_ran_out_is_had_at_the_second_try_or_numpy_rounds(
     device: HostDevice, backend: CupyBackend, operation: str, always: bool, by: str, in_place: bool
 ) -> None:
@@ -116,7 +116,7 @@ def test_memory_that_stays_out_is_503_without_a_fallback(
 ) -> None:
     backend.policy = OffloadPolicy(falls_back=False)
     call, source, target, _ = operands(backend, in_place=False)
-    device.when_asked = Once("round", OutOfDeviceMemory("full"), always=True)
+    device.when_asked = Once("run", OutOfDeviceMemory("full"), always=True)
     with pytest.raises(DeviceOutOfMemory) as told:
         backend.round(call, source, target)
     assert told.value.status == 503
@@ -147,7 +147,7 @@ def test_strided_call_gets_memory_that_trimming_frees(
     [(1, True), (1, False), (3, False)],
     ids=["first-piece-in-place", "first-piece", "third-piece"],
 )
-@pytest.mark.parametrize("operation", ["copy in", "round"])
+@pytest.mark.parametrize("operation", ["copy in", "run"])
 @pytest.mark.parametrize("falls_back", [True, False], ids=["auto", "cupy"])
 def test_a_device_lost_before_it_writes_costs_no_request(
     device: HostDevice,
@@ -164,7 +164,7 @@ def test_a_device_lost_before_it_writes_costs_no_request(
 
 
 @pytest.mark.parametrize("nth", range(2, 8))
-@pytest.mark.parametrize("operation", ["copy in", "round"])
+@pytest.mark.parametrize("operation", ["copy in", "run"])
 def test_a_device_lost_while_another_piece_may_go_out_gives_the_right_answer_or_none(
     device: HostDevice, backend: CupyBackend, operation: str, nth: int
 ) -> None:
@@ -220,7 +220,7 @@ def test_a_device_that_refuses_a_call_counts_as_lost_if_its_bits_are_wrong(
     copies: bool,
     by: str,
 ) -> None:
-    device.when_asked = Once("round", DeviceFailed("invalid argument"))
+    device.when_asked = Once("run", DeviceFailed("invalid argument"))
     if not copies:
         monkeypatch.setattr("support.devices.host_device._move", lambda *_: None)
     assert_right(backend, "numpy")
@@ -238,7 +238,7 @@ def test_requests_under_way_when_the_device_is_lost_are_all_answered(
         by = backend.round(call, source, target)
         outcomes.append(by if target.tobytes() == right else "wrong")
 
-    device.when_done = Once("round", DeviceFailed("launch failure"), nth=9)
+    device.when_done = Once("run", DeviceFailed("launch failure"), nth=9)
     callers = [threading.Thread(target=request) for _ in range(6)]
     for caller in callers:
         caller.start()
@@ -256,5 +256,5 @@ def test_two_devices_take_turns(device: HostDevice) -> None:
     second.operations.clear()
     for _ in range(4):
         assert_right(backend, "cupy")
-    assert device.operations.count("round") == second.operations.count("round") > 0
+    assert device.operations.count("run") == second.operations.count("run") > 0
     backend.close()

@@ -15,7 +15,7 @@ from support.devices.host_kernels import NO_COMPILER, compiler
 from tensor_round.contract.call import Call
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.functions import RoundToIntegral
-from tensor_round.contract.layout import Layout
+from tensor_round.contract.layout import Layout, packed_strides
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends import Bytes
 from tensor_round_service.backends.cuda import pipeline as pipelines
@@ -107,9 +107,8 @@ def test_a_tensor_on_the_device_is_rounded_where_it_is(pipeline: Pipeline) -> No
 
 def test_dimensions_are_folded_where_one_stride_serves_both() -> None:
     def folded(shape: list[int], given: list[int] | None, result: list[int] | None) -> list[int]:
-        source, target = (Layout.of(BY_NAME["int8"], shape, s) for s in (given, result))
-        call = Call(RoundToIntegral(Rounding.TIES_TO_EVEN), source, target, source.byte_length)
-        found: list[int] = dims(call).view("<i8").tolist()
+        source, target = (packed_strides(shape) if s is None else s for s in (given, result))
+        found: list[int] = dims(shape, source, target).view("<i8").tolist()
         return found
 
     assert folded([2, 3, 4], None, None) == [24, 1, 1]

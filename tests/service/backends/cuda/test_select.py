@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from support.cases.backend_calls import flat_call
-from support.devices import host_device
 from support.devices.host_device import HostDevice
 from support.devices.host_kernels import NO_COMPILER, compiler
 from tensor_round.contract.dtypes import BY_NAME, ROUNDABLE
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends.cpu.backend import NumpyBackend
+from tensor_round_service.backends.cuda import launches
 from tensor_round_service.backends.cuda.backend import SIZES, CupyBackend
 from tensor_round_service.backends.cuda.device import Device
 from tensor_round_service.backends.cuda.kernels import ROUND_KERNELS, STRIDED_COPY_KERNELS
@@ -102,7 +102,7 @@ def test_a_device_that_gives_one_other_bit_is_not_used(
     """Its kernel for one direction is another's."""
     other = ROUND_KERNELS[BY_NAME[dtype], Rounding.TIES_TO_EVEN]
     kernels = {**ROUND_KERNELS, (BY_NAME[dtype], rounding): other}
-    monkeypatch.setattr(host_device, "ROUND_KERNELS", kernels)
+    monkeypatch.setattr(launches, "ROUND_KERNELS", kernels)
     if name == "auto":
         assert isinstance(select_backend(name, open_devices=devices(HostDevice())), NumpyBackend)
     else:
@@ -125,7 +125,7 @@ def test_every_kernel_has_run_when_a_backend_is_chosen() -> None:
     """A kernel is compiled at its first launch, for which no request should wait."""
     device = HostDevice()
     select_backend("cupy", open_devices=devices(device)).close()
-    assert device.launched == set(ROUND_KERNELS)
+    assert device.launched == set(ROUND_KERNELS.values())
     assert device.operations.count("copy_strided") >= len(STRIDED_COPY_KERNELS)
 
 
