@@ -50,14 +50,15 @@ def prove(device_round: DeviceRound, host_round: Round) -> None:
     """
     for dtype in ROUNDABLE:
         packed = Layout.of(dtype, (2, dtype.count(patterns(dtype).size) // 2))
-        for rounding in Rounding:
-            function = RoundToIntegral(rounding)
+        functions = [RoundToIntegral(rounding) for rounding in Rounding]
+        for function in functions:
             _prove_call(device_round, host_round, Call.packed_output(function, packed))
         if dtype.is_sub_byte:
             continue
         spaced = Layout.of(dtype, packed.shape, (1, 5))
-        # The strided copy does not depend on the rounding: the last one is enough.
-        _prove_call(device_round, host_round, Call(function, packed, spaced, packed.byte_length))
+        # The strided copy does not depend on the rounding: one is enough.
+        call = Call(functions[0], packed, spaced, packed.byte_length)
+        _prove_call(device_round, host_round, call)
 
 
 def _prove_call(device_round: DeviceRound, host_round: Round, call: Call) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from urllib.parse import parse_qsl
 
 from tensor_round.contract.dtypes import BY_NAME
@@ -47,7 +48,7 @@ def operator_of(query: dict[str, str]) -> RoundOperator:
     return operator_from_text(query.get("operator", name), loc, query.get("to"), saturate_of(query))
 
 
-def saturate_of(query: dict[str, str]) -> bool | None:
+def saturate_of(query: Mapping[str, str]) -> bool | None:
     """The attribute ``saturate`` in a query; None without it. Raises :class:`InvalidDescriptor`."""
     value = query.get("saturate")
     if value not in (None, *_BOOLEANS):

@@ -235,7 +235,7 @@ class Dialect:
     def example_of(self, operator: Operator) -> dict[str, Any]:
         """A document of an operator: its descriptor's example may be another operator's."""
         example = operator.descriptor.example
-        named = self.spellings.get(example.get(self.operator_field))
+        named = self.spellings.get(example.get(self.operator_field, ""))
         if named is None or named in operator.selected_by:
             return example
         return {**example, self.operator_field: operator.selected_by[0]}

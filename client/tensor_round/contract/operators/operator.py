@@ -33,7 +33,7 @@ def canonical_name(dtype: AnyDType | None) -> str:
     if type(dtype).__module__ == "torch":
         return str(dtype).removeprefix("torch.")
     try:
-        return dtype_name(np.dtype(dtype))
+        return dtype_name(np.dtype(cast(Any, dtype)))
     except (TypeError, ValueError, SyntaxError):
         if isinstance(dtype, str):
             return dtype  # the dialect's model refuses it with the list of accepted ones
@@ -184,13 +184,11 @@ class CastOperator(RoundOperator):
     @classmethod
     def of(cls, descriptor: OperatorDescriptor) -> Self:
         """The operator of a descriptor of its dialect."""
-        own = {name: attrgetter(path)(descriptor) for name, path in cls._paths.items()}
-        given = {
-            name: getattr(descriptor, name)
-            for name in cls._optional
-            if name in descriptor.model_fields_set
-        }
-        return cls(to=descriptor.resolve().output.dtype.name, **own, **given)
+        attributes = {name: attrgetter(path)(descriptor) for name, path in cls._paths.items()}
+        for name in cls._optional:
+            if name in descriptor.model_fields_set:
+                attributes[name] = getattr(descriptor, name)
+        return cls(**{"to": descriptor.resolve().output.dtype.name, **attributes})
 
 
 def as_operator(

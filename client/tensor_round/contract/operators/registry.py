@@ -204,12 +204,12 @@ def operator_from_text(
         if to is None:
             return IEEE754Round(direction)
         with _faults_at("to"):
-            return IEEE754Convert(to, direction, **named)
+            return IEEE754Convert(cast(Any, to), direction, **named)
     if name not in DIALECTS or name not in _SPELLED[is_cast]:
         raise InvalidDescriptor.at(loc, _rule(text, name, is_cast))
-    operator, words = _operator_in(DIALECTS[name], words, is_cast)
+    operator, attributes = _operator_in(DIALECTS[name], words, is_cast)
     # Any: the operators check their own attributes.
-    given: list[Any] = [int(word) if _INTEGER.fullmatch(word) else word for word in words]
+    given: list[Any] = [int(word) if _INTEGER.fullmatch(word) else word for word in attributes]
     if operator.is_cast != is_cast:
         rule = "it needs to, the target type" if to is None else "it does not cast to a type"
         raise InvalidDescriptor.at(loc, f"got {shown(text)}: {rule}")

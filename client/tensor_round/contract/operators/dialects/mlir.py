@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from ...call import Call
-from ...dtypes import BY_NAME, NOT_CLOSED, AnyDType, DType
+from ...dtypes import BY_NAME, NOT_CLOSED, AnyDType, DType, DTypeName
 from ...errors import Fault, InvalidDescriptor
 from ...layout import Layout
 from ...rounding import Rounding
@@ -142,7 +142,7 @@ class MLIRConvertDescriptor(OperatorDescriptor):
     }
 
     dialect: Literal["mlir"] = "mlir"
-    op: Annotated[str, OneOf(CONVERT_VERSION.title, {name: name for name in _KINDS})]
+    op: Annotated[MLIRConvertOp, OneOf(CONVERT_VERSION.title, {name: name for name in _KINDS})]
     element_type: Annotated[str, OneOf(CONVERT_VERSION.title, {n: n for n in _CONVERT_TYPES})]
     result_element_type: Annotated[
         str, OneOf(CONVERT_VERSION.title, {n: n for n in _CONVERT_TYPES})
@@ -175,6 +175,10 @@ def _what(kind: str) -> str:
     return f"one of {', '.join(names)}"
 
 
+#: Of each kind of operand a dtype, on which attributes are checked.
+_PROBES: dict[str, DTypeName] = {"float": "float32", "int": "int32", "uint": "uint32"}
+
+
 @dataclass(frozen=True, slots=True)
 class MLIRConvert(CastOperator):
     """MLIR's conversion to the type ``to``: ``arith.extf``, ``arith.truncf`` and so on.
@@ -188,7 +192,7 @@ class MLIRConvert(CastOperator):
     def __post_init__(self) -> None:
         kind = _KINDS[self.op][0] if self.op in _KINDS else "float"
         target = BY_NAME.get(canonical_name(self.to))
-        probe = {"float": "float32", "int": "int32", "uint": "uint32"}[kind]
+        probe = _PROBES[kind]
         if kind == "float" and target is not None and target.is_float:
             is_widest = self.op == "arith.extf" or target.width == 64
             probe = "float8_e5m2" if is_widest else "float64"

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, JsonValue
 
 from ...call import Call
 from ...dtypes import BY_NAME, AnyDType
@@ -101,7 +101,9 @@ def _spellings(*names: str) -> dict[str | int, str]:
 
 
 _TensorType = Annotated[str, AfterValidator(_static)]
-_PATTERN = {"pattern": r"^tensor<((0|[1-9][0-9]*)x)*[a-wyz][A-Za-z0-9_]{0,31}>$"}
+_PATTERN: dict[str, JsonValue] = {
+    "pattern": r"^tensor<((0|[1-9][0-9]*)x)*[a-wyz][A-Za-z0-9_]{0,31}>$"
+}
 _OPERAND = "The operand's type: sizes and the element type, separated by x. The element type is "
 
 
