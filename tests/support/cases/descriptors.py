@@ -1,4 +1,4 @@
-"""The dialects' cases, ways to vary their examples, and descriptors of every layout."""
+"""The operators' cases, ways to vary their examples, and descriptors of every layout."""
 
 from __future__ import annotations
 
@@ -9,24 +9,26 @@ from importlib import import_module
 from typing import Any
 
 from support.cases.array_cases import on_wire, patterns
-from support.cases.dialect import ABSENT, DialectCases, Document
+from support.cases.dialect import ABSENT, Document, OperatorCases
 from tensor_round.contract.call import Call
 from tensor_round.contract.errors import InvalidDescriptor
 from tensor_round.contract.operators import registry
 from tensor_round.contract.operators.registry import DIALECTS
 from tensor_round.contract.rounding import Rounding
 
-#: What is expected of each dialect; one without a file fails here.
-CASES: dict[str, DialectCases] = {
-    name: import_module(f"support.cases.dialects.{name}").CASES for name in DIALECTS
+#: What is expected of each operator, by its key in ``OPERATORS``; a dialect without a file fails.
+CASES: dict[str, OperatorCases] = {
+    key: cases
+    for name in DIALECTS
+    for key, cases in import_module(f"support.cases.dialects.{name}").CASES.items()
 }
-#: The operators of all dialects but ieee754, as one word, by their directions.
+#: The operators to integral values of all dialects but ieee754, as one word, by their directions.
 WORDS: dict[str, tuple[str, ...]] = {
     rounding.value: tuple(
-        f"{name}:{mode}" if mode else name
-        for name, cases in CASES.items()
-        if name != "ieee754"
-        for mode, direction in (cases.modes or {"": Rounding.TIES_TO_EVEN}).items()
+        f"{cases.word}:{mode}" if mode else cases.word
+        for cases in CASES.values()
+        if cases.word and cases.rounds_to_integral
+        for mode, direction in (cases.modes or {"": cases.rounding}).items()
         if direction is rounding
     )
     for rounding in Rounding
@@ -43,9 +45,9 @@ def paths(document: Document, *above: str) -> Iterator[str]:
             yield from paths(value, *above, name)
 
 
-def varied(dialect: str, changes: dict[str, Any]) -> Document:
-    """The dialect's example with fields set, at dotted paths; ``ABSENT`` removes one."""
-    document = copy.deepcopy(EXAMPLES[dialect])
+def varied(operator: str, changes: dict[str, Any]) -> Document:
+    """The operator's example with fields set, at dotted paths; ``ABSENT`` removes one."""
+    document = copy.deepcopy(EXAMPLES[operator])
     for path, value in changes.items():
         *parents, field = path.split(".")
         place = document

@@ -1,8 +1,8 @@
-"""What is expected of a dialect: the form of the data in ``dialects/``, one file a dialect."""
+"""What is expected of an operator: the form of the data in ``dialects/``, one file a dialect."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 import tensor_round as tr
 from support.cases.array_cases import Array
 from tensor_round.contract.dtypes import BY_NAME, AnyDType
+from tensor_round.contract.functions import Convert
 from tensor_round.contract.rounding import Rounding
 
 Document = dict[str, Any]
@@ -28,17 +29,24 @@ Refused = tuple[Callable[[], object], str, str]
 
 #: As a value of a change: the field is taken out.
 ABSENT = ...
-#: Datatypes of models.
-FLOATS = "FP16,BF16,FP32,FP64,UINT8:float8_e4m3fn,UINT8:float8_e5m2"
-FNUZ, FLOAT4 = "UINT8:float8_e4m3fnuz,UINT8:float8_e5m2fnuz", "UINT8:float4_e2m1fn"
-INTEGERS_OF_4_BITS = "UINT8:int4,UINT8:uint4"
-INTEGERS = "INT8,INT16,INT32,INT64,UINT8,UINT16,UINT32,UINT64"
 #: The names of MLIR's types, which StableHLO has too.
 MLIR_TYPES = {
     "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64",
     "f8E4M3FN": "float8_e4m3fn", "f8E5M2": "float8_e5m2",
     "f8E4M3FNUZ": "float8_e4m3fnuz", "f8E5M2FNUZ": "float8_e5m2fnuz", "f4E2M1FN": "float4_e2m1fn",
 }  # fmt: skip
+
+
+def datatypes(dtypes: Iterable[str]) -> str:
+    """The datatypes of a model that takes these types."""
+    return ",".join(BY_NAME[name].oip or f"UINT8:{name}" for name in dtypes)
+
+
+def conversion(source: str, target: str, *, saturates: bool = False) -> Convert:
+    """What a cast of any dialect does: toward zero from a float to an integer, else to even."""
+    to_integer = "int" in target and "int" not in source
+    rounding = Rounding.TOWARD_ZERO if to_integer else Rounding.TIES_TO_EVEN
+    return Convert(rounding, saturates)
 
 
 def spelled(*values: Any, at: Sequence[str]) -> list[dict[str, Any]]:
@@ -74,7 +82,7 @@ class Example:
     """Numbers that a specification gives, and the mode and version of the operator that has them.
 
     ``dtypes`` hold the numbers well enough to round as written; ``shapes`` are all
-    that they come in, if not a row alone.
+    that they come in, if not a row alone. ``to`` and ``saturate`` are those of a cast.
     """
 
     source: tuple[float, ...]
@@ -83,11 +91,17 @@ class Example:
     mode: str = ""
     version: str = ""
     shapes: tuple[tuple[int, ...], ...] = ()
+    to: str | None = None
+    saturate: bool | None = None
 
     def arrays(self, dtype: str) -> tuple[Array, Array]:
         """What goes in and what must come out."""
-        kind = BY_NAME[dtype].numpy
-        return np.array(self.source, kind), np.array(self.result, kind)
+        kinds = (BY_NAME[name].numpy for name in (dtype, self.to or dtype))
+        source, result = (
+            np.array(numbers, kind)
+            for numbers, kind in zip((self.source, self.result), kinds, strict=True)
+        )
+        return source, result
 
 
 def by_mode(
@@ -98,23 +112,27 @@ def by_mode(
 
 
 @dataclass(frozen=True, kw_only=True)
-class DialectCases:
-    """All that is expected of one dialect.
+class OperatorCases:
+    """All that is expected of one operator of a dialect.
 
     ``example`` is that of the published contract, word for word; ``operator`` makes it on a tensor
-    of a dtype and the sizes 2 and 3.
+    of a dtype and the sizes 2 and 3. ``word`` is the operator as one word, but for its attributes.
 
     ``dtype_at`` and ``mode_at`` are the fields of its dtypes and modes, ``defaulted`` those of the
-    example that may be absent. ``broken`` are refusals
-    that need several fields, or have several faults; ``refused`` are wrong arguments. ``words`` are
-    operators as one word, ``wrong_words`` have a part of the message, and ``spelling`` is the
-    dialect's part of the sentence on all words. ``optional`` fields are not in the example.
+    example that may be absent. ``rounding`` is the direction without a mode. ``broken`` are
+    refusals that need several fields, or have several faults; ``refused`` are wrong arguments.
+    ``words`` are operators as one word, ``wrong_words`` have a part of the message, and
+    ``spelling`` is the operator's part of the sentence on all words. ``optional`` fields are not in
+    the example.
     """
 
     example: Document
     operator: tuple[tr.RoundOperator, AnyDType]
+    word: str = ""
     dtypes: dict[str, str]
-    modes: dict[str, Rounding]
+    modes: dict[str, Rounding] = field(default_factory=dict)
+    rounding: Rounding = Rounding.TIES_TO_EVEN
+    rounds_to_integral: bool = True
     dtype_at: tuple[str, ...] = ()
     mode_at: str = ""
     defaulted: Set[str] = frozenset()
@@ -123,8 +141,13 @@ class DialectCases:
     broken: list[Broken] = field(default_factory=list)
     refused: list[Refused]
     words: dict[str, tr.RoundOperator]
-    wrong_words: dict[str, str]
-    spelling: str
+    wrong_words: dict[str, str] = field(default_factory=dict)
+    spelling: str = ""
     optional: tuple[str, ...] = ()
     model: Model
     examples: dict[str, Example] = field(default_factory=dict)
+
+    @property
+    def to(self) -> str | None:
+        """The target of ``operator``, None if it is no cast."""
+        return getattr(self.operator[0], "to", None)

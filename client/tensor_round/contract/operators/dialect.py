@@ -155,12 +155,13 @@ class Operator:
 
     @property
     def word(self) -> str:
-        """The operator in one word, with ``{mode}`` and ``{version}`` where they stand."""
+        """The operator in one word, with ``{mode}``, ``{version}`` or an attribute in its place."""
         if self.words is None:
             return "{mode}"
         parts = ["{mode}"] if self.modes else []
-        if len(self.words.attributes) > len(parts):
-            parts.append("{version}")
+        others = self.words.attributes[len(parts) :]
+        is_version = self.version_field is not None
+        parts += [f"{{{'version' if is_version else name.lower()}}}" for name in others]
         return ":".join((self.dialect, *filter(None, [self.words.name]), *parts))
 
     def describe(self) -> dict[str, Any]:
@@ -208,21 +209,33 @@ class Dialect:
         """The value of the descriptor's field ``dialect``."""
         return self.operators[0].dialect
 
-    def read(self, document: Mapping[str, Any]) -> OperatorDescriptor:
-        """The descriptor in a parsed JSON document of this dialect.
+    @property
+    def forms(self) -> tuple[type[OperatorDescriptor], ...]:
+        """The descriptors of the operators, of which several may share one."""
+        return tuple(dict.fromkeys(operator.descriptor for operator in self.operators))
 
-        Raises :class:`InvalidDescriptor` with every wrong field.
+    def form_of(self, document: Mapping[str, Any]) -> type[OperatorDescriptor]:
+        """The descriptor of the operator that a parsed JSON document of this dialect names.
+
+        Raises :class:`InvalidDescriptor`.
         """
         given = document.get(self.operator_field)
         if given is None:
-            return self.operators[0].descriptor.read(document)
+            return self.operators[0].descriptor
         is_name = isinstance(given, str | int) and not isinstance(given, bool)
         if not is_name or given not in self.spellings:
             names = dict.fromkeys(self.spellings.values())
             rule = f"{self.name}: this dialect takes {', '.join(names)}"
             loc = (self.operator_field,)
             raise InvalidDescriptor.at(loc, not_accepted(given, names, rule))
-        return self.operator_named(self.spellings[given]).descriptor.read(document)
+        return self.operator_named(self.spellings[given]).descriptor
+
+    def read(self, document: Mapping[str, Any]) -> OperatorDescriptor:
+        """The descriptor in a parsed JSON document of this dialect.
+
+        Raises :class:`InvalidDescriptor` with every wrong field.
+        """
+        return self.form_of(document).read(document)
 
     def operator_of(self, descriptor: OperatorDescriptor) -> Operator:
         """The operator of a descriptor of this dialect."""

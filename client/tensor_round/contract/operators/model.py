@@ -45,6 +45,8 @@ _MESSAGES = {
     "model_type": "must be an object, got {got}",
     "list_type": "must be an array, got {got}",
     "int_type": "must be an integer, got {got}",
+    "bool_type": "must be true or false, got {got}",
+    "none_required": "must be null, got {got}",
     "string_type": "must be a string, got {got}",
     "too_long": "must have at most {max_length} dimensions, got {actual_length}",
     "greater_than_equal": "must be at least {ge}, got {got}",

@@ -18,7 +18,8 @@ from operator import or_
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
+from typing_extensions import TypeAliasType
 
 from ..dtypes import BY_NAME
 from ..errors import Fault, InvalidDescriptor, MalformedJSON
@@ -81,10 +82,21 @@ OperatorWord = Literal[
 if TYPE_CHECKING:
     Descriptor = OperatorDescriptor
 else:
+
+    def _schema_of(dialect: Dialect) -> TypeAliasType:
+        """The descriptors of a dialect as one type, by the operator that a document names."""
+
+        def name_of(value: Any) -> str:
+            is_read = isinstance(value, OperatorDescriptor)
+            return (type(value) if is_read else dialect.form_of(value)).__name__
+
+        forms = [Annotated[form, Tag(form.__name__)] for form in dialect.forms]
+        name = dialect.forms[0].__name__.replace("Descriptor", "Operator")
+        return TypeAliasType(name, Annotated[reduce(or_, forms), Discriminator(name_of)])
+
     #: A descriptor of any dialect, as schemas document it. To read one, use :func:`validate`.
     Descriptor = Annotated[
-        reduce(or_, dict.fromkeys(operator.descriptor for operator in OPERATORS.values())),
-        Field(union_mode="left_to_right"),
+        reduce(or_, map(_schema_of, DIALECTS.values())), Field(discriminator="dialect")
     ]
 
 #: The deepest nesting of objects and arrays; valid descriptors have at most five levels.
@@ -230,7 +242,7 @@ def _operator_in(
             return operator, words[1:]
     if words and words[0] in dialect.spellings:
         operator = dialect.operator_named(dialect.spellings[words[0]])
-        is_attribute = dialect.operator_field in operator.object.paths().values()
+        is_attribute = dialect.operator_field in operator.object.attributes()
         return operator, words if is_attribute else words[1:]
     return next(one for one in dialect.operators if one.is_cast == is_cast), words
 

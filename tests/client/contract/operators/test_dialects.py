@@ -1,11 +1,12 @@
-"""Every dialect: what it accepts and refuses, in JSON, as an object and as one word.
+"""Every operator: what it accepts and refuses, in JSON, as an object and as one word.
 
-The data are in ``support/cases/dialects/``, one file a dialect. What holds for all of them follows:
+The data are in ``support/cases/dialects/``, by dialect. What holds for all of them follows:
 examples, faults of form, the cache, catalog and schema.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import pickle
@@ -18,7 +19,7 @@ from itertools import product
 from operator import attrgetter, getitem
 from pathlib import Path
 from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 import pytest
 from pydantic import TypeAdapter
@@ -26,13 +27,17 @@ from pydantic import TypeAdapter
 import tensor_round as tr
 from support.cases import descriptors
 from support.cases.descriptors import CASES, EXAMPLES, faults, paths, resolved, varied
-from support.cases.dialect import ABSENT, Broken, Changes, DialectCases, Document, Whole
+from support.cases.dialect import ABSENT, Broken, Changes, Document, OperatorCases, Whole
+from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import InvalidDescriptor, MalformedJSON, problem
 from tensor_round.contract.operators import registry
+from tensor_round.contract.operators.dialect import Operator
 from tensor_round.contract.operators.model import OneOf
 from tensor_round.contract.operators.operator import as_operator
 from tensor_round.contract.operators.registry import (
+    CAST_SPELLINGS,
     DIALECTS,
+    OPERATORS,
     SPELLINGS,
     Descriptor,
     catalog,
@@ -43,62 +48,68 @@ from tensor_round.contract.operators.registry import (
 )
 from tensor_round.contract.rounding import Rounding
 
-each_dialect = pytest.mark.parametrize("dialect", CASES)
+each_operator = pytest.mark.parametrize("operator", CASES)
 
 
-def each(kind: Callable[[DialectCases], Iterable[Sequence[Any]]]) -> Any:
-    """A case a test: of every dialect, those of one kind."""
+def each(kind: Callable[[OperatorCases], Iterable[Sequence[Any]]]) -> Any:
+    """A case a test: of every operator, those of one kind."""
     found = [
-        pytest.param(dialect, case, id=f"{dialect}-{case[callable(case[0])]}"[:80])
-        for dialect, cases in CASES.items()
+        pytest.param(operator, case, id=f"{operator}-{case[callable(case[0])]}"[:80])
+        for operator, cases in CASES.items()
         for case in kind(cases)
     ]
-    return pytest.mark.parametrize(("dialect", "case"), found)
+    return pytest.mark.parametrize(("operator", "case"), found)
 
 
-def documents(dialect: str, changes: Changes) -> Iterator[Any]:
+def documents(operator: str, changes: Changes) -> Iterator[Any]:
     for some in changes if isinstance(changes, list) else [changes]:
-        yield varied(dialect, some)
+        yield varied(operator, some)
 
 
-def test_every_file_of_cases_is_a_dialect_s() -> None:
+def test_every_operator_has_cases_and_every_file_is_a_dialect_s() -> None:
+    assert [*CASES] == [*OPERATORS]
     folder = Path(descriptors.__file__).parent / "dialects"
-    assert {file.stem for file in folder.glob("*.py")} == DIALECTS.keys()
+    files = {file.stem.partition("_")[0] for file in folder.glob("*.py")}
+    assert files == {name.partition("_")[0] for name in DIALECTS}
 
 
-@each_dialect
-def test_the_tables_are_the_specification_s(dialect: str) -> None:
-    cases, row = CASES[dialect], DIALECTS[dialect]
-    assert row.name == dialect
-    assert row.descriptor.example == cases.example
+@each_operator
+def test_the_tables_are_the_specification_s(operator: str) -> None:
+    cases, row = CASES[operator], OPERATORS[operator]
+    assert operator in (row.dialect, f"{row.dialect}:{row.name}")
+    forms = [EXAMPLES[key] for key, one in OPERATORS.items() if one.descriptor is row.descriptor]
+    assert row.descriptor.example == forms[0]
+    assert cases.example in forms
     assert (row.dtypes, row.modes) == (cases.dtypes, cases.modes)
     assert {name for version in row.versions for name in version.dtypes} == row.dtypes.keys()
+    assert row.is_cast == (cases.to is not None)
+    assert row.rounds_to_integral == cases.rounds_to_integral
 
 
-@each_dialect
-def test_each_dtype_and_mode_is_accepted_as_the_table_has_it(dialect: str) -> None:
-    cases = CASES[dialect]
-    modes = cases.modes if cases.mode_at else {"": Rounding.TIES_TO_EVEN}
+@each_operator
+def test_each_dtype_and_mode_is_accepted_as_the_table_has_it(operator: str) -> None:
+    cases = CASES[operator]
+    modes = cases.modes if cases.mode_at else {"": cases.rounding}
     for name, mode in product(cases.dtypes, modes) if cases.dtype_at else ():
         changes = {**dict.fromkeys(cases.dtype_at, name), cases.mode_at: mode}
-        call = resolved(varied(dialect, {at: value for at, value in changes.items() if at}))
+        call = resolved(varied(operator, {at: value for at, value in changes.items() if at}))
         assert (call.input.dtype.name, call.rounding) == (cases.dtypes[name], modes[mode])
         assert call.is_in_place
 
 
 @each(lambda cases: cases.accepted)
-def test_accepted_descriptor_resolves_to_its_call(dialect: str, case: Any) -> None:
+def test_accepted_descriptor_resolves_to_its_call(operator: str, case: Any) -> None:
     changes, expected = case
-    for document in documents(dialect, changes):
+    for document in documents(operator, changes):
         call = resolved(document)
         if expected is None:
-            assert call == resolved(varied(dialect, {}))
+            assert call == resolved(varied(operator, {}))
             continue
         for path, value in expected.items():
             assert attrgetter(path)(call) == (value(call) if callable(value) else value), path
 
 
-def refusals(cases: DialectCases) -> Iterator[Broken]:
+def refusals(cases: OperatorCases) -> Iterator[Broken]:
     for place, value, part in cases.refusals:
         field = place.partition("[")[0]
         yield {field: value}, {place.replace("[", ".").rstrip("]"): part}
@@ -106,9 +117,9 @@ def refusals(cases: DialectCases) -> Iterator[Broken]:
 
 
 @each(refusals)
-def test_broken_rule_is_refused_with_its_place_and_reason(dialect: str, case: Any) -> None:
+def test_broken_rule_is_refused_with_its_place_and_reason(operator: str, case: Any) -> None:
     changes, expected = case
-    for document in documents(dialect, changes):
+    for document in documents(operator, changes):
         found = faults(document)
         assert found.keys() == expected.keys()
         for path, part in expected.items():
@@ -116,46 +127,60 @@ def test_broken_rule_is_refused_with_its_place_and_reason(dialect: str, case: An
             assert len(found[path]) < 300
 
 
-@each_dialect
-def test_the_published_example_is_made_in_python(dialect: str) -> None:
-    read = registry.validate(CASES[dialect].example)
+@each_operator
+def test_the_published_example_is_made_in_python(operator: str) -> None:
+    read = registry.validate(CASES[operator].example)
     made = type(read)(**dict(read))
     assert made == read
     assert made.resolve() == read.resolve()
     assert registry.parse(made.to_json()) == made
     sent = json.loads(made.to_json())
     assert next(iter(sent)) == "dialect"
-    assert json.loads(read.to_json()).keys() == CASES[dialect].example.keys()
+    assert json.loads(read.to_json()).keys() == CASES[operator].example.keys()
 
 
-@each_dialect
-def test_descriptors_and_operators_are_values(dialect: str) -> None:
-    made, operator = registry.validate(CASES[dialect].example), CASES[dialect].operator[0]
+@each_operator
+def test_descriptors_and_operators_are_values(operator: str) -> None:
+    made, (value, _) = registry.validate(CASES[operator].example), CASES[operator].operator
     for copied in (copy.copy, copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))):
         assert copied(made) == made
         assert copied(made).to_json() == made.to_json()
-        assert copied(operator) == operator
-        assert hash((copied(made), copied(operator))) == hash((made, operator))
-    others = [cases.example for name, cases in CASES.items() if name != dialect]
+        assert copied(value) == value
+        assert hash((copied(made), copied(value))) == hash((made, value))
+    others = [cases.example for key, cases in CASES.items() if key != operator]
     assert made not in map(registry.validate, others)
 
 
-@each_dialect
-def test_an_operator_makes_the_published_example(dialect: str) -> None:
-    made, (operator, dtype) = registry.validate(CASES[dialect].example), CASES[dialect].operator
-    assert operator.descriptor(dtype, [2, 3]) == made
-    prepared = operator.prepare(made.resolve().input.dtype.name, (2, 3))
+@each_operator
+def test_an_operator_makes_the_published_example(operator: str) -> None:
+    made, (value, dtype) = registry.validate(CASES[operator].example), CASES[operator].operator
+    assert value.descriptor(dtype, [2, 3]) == made
+    prepared = value.prepare(made.resolve().input.dtype.name, (2, 3))
     assert registry.parse(prepared.descriptor) == made
     assert prepared.call == made.resolve()
-    assert operator_of(made) == operator
-    assert type(operator) is DIALECTS[dialect].object
+    assert operator_of(made) == value
+    assert type(value) is OPERATORS[operator].object
 
 
-@each_dialect
-def test_the_default_is_halves_to_even(dialect: str) -> None:
-    operator: Any = DIALECTS[dialect].object()
-    assert operator.prepare("float32", (1,)).call.rounding == "ties_to_even"
-    assert DIALECTS[dialect].default_rounding == "ties_to_even"
+@each_operator
+def test_the_default_is_that_of_the_table(operator: str) -> None:
+    row, cases = OPERATORS[operator], CASES[operator]
+    assert row.default_rounding is cases.rounding
+    if cases.rounds_to_integral:
+        assert row.object().prepare("float32", (1,)).call.rounding is cases.rounding
+
+
+@each_operator
+def test_a_cast_is_to_exactly_its_types(operator: str) -> None:
+    make: Any = OPERATORS[operator].object
+    for dtype in BY_NAME.values() if CASES[operator].to else ():
+        for target in (dtype.name, dtype.numpy, dtype.numpy.type):
+            if dtype.name in CASES[operator].dtypes.values():
+                assert make(target) == make(to=dtype.name)
+                assert make(target).to == dtype.name
+            else:
+                with pytest.raises(tr.InvalidDescriptor, match=f"got .?{dtype.name}.?; .* takes "):
+                    make(target)
 
 
 def refuses(make: Callable[[], object], place: str, why: str) -> None:
@@ -166,7 +191,7 @@ def refuses(make: Callable[[], object], place: str, why: str) -> None:
 
 
 @each(lambda cases: cases.refused)
-def test_an_object_refuses_with_where_and_why(dialect: str, case: Any) -> None:
+def test_an_object_refuses_with_where_and_why(operator: str, case: Any) -> None:
     refuses(*case)
 
 
@@ -212,14 +237,14 @@ def test_invalid_tensor_is_an_invalid_argument(dtype: Any, shape: Any, which: st
 
 
 @each(lambda cases: cases.words.items())
-def test_an_operator_in_one_word(dialect: str, case: tuple[str, tr.RoundOperator]) -> None:
-    text, operator = case
-    assert operator_from_text(text) == operator
+def test_an_operator_in_one_word(operator: str, case: tuple[str, tr.RoundOperator]) -> None:
+    text, expected = case
+    assert operator_from_text(text, to=CASES[operator].to) == expected
 
 
-def told_of(text: str) -> str:
+def told_of(text: str, to: str | None = None) -> str:
     with pytest.raises(tr.InvalidDescriptor) as caught:
-        operator_from_text(text, ("query", "operator"))
+        operator_from_text(text, ("query", "operator"), to)
     (fault,) = caught.value.faults
     assert fault.loc == ("query", "operator")
     assert len(fault.msg) < 700
@@ -227,38 +252,60 @@ def told_of(text: str) -> str:
 
 
 @each(lambda cases: cases.wrong_words.items())
-def test_a_wrong_word_is_refused_with_why(dialect: str, case: tuple[str, str]) -> None:
+def test_a_wrong_word_is_refused_with_why(operator: str, case: tuple[str, str]) -> None:
     text, why = case
-    assert why in told_of(text)
+    assert why in told_of(text, CASES[operator].to)
+
+
+@pytest.mark.parametrize(
+    ("listed", "of_casts"), [(SPELLINGS, False), (CAST_SPELLINGS, True)], ids=["round", "cast"]
+)
+def test_all_words_are_listed_by_dialect(listed: str, of_casts: bool) -> None:
+    spelled: dict[str, list[str]] = {}
+    for key, cases in CASES.items():
+        if (cases.to is not None) is of_casts:
+            spelled.setdefault(OPERATORS[key].dialect, []).append(cases.spelling)
+    assert listed == "; ".join(map(" or ".join, spelled.values()))
 
 
 def test_unknown_word_lists_the_accepted_ones() -> None:
-    every_one = "; ".join(cases.spelling for cases in CASES.values())
-    assert every_one == SPELLINGS
     accepted = f"{', '.join(Rounding)}, onnx, openvino, directml:MODE, webnn, stablehlo:OP, "
     accepted += "array_api:OP, mlir:OP"
+    casts = f"{', '.join(Rounding)}, onnx:Cast, openvino:Convert, directml:CAST, webnn:cast, "
+    casts += "stablehlo:convert, array_api:astype, mlir"
+    assert told_of("up", "int8") == f'got "up"; did you mean toward_positive? Accepted: {casts}'
     assert told_of("up") == f'got "up"; did you mean toward_positive? Accepted: {accepted}'
     assert told_of("onx") == f'got "onx"; did you mean onnx? Accepted: {accepted}'
     assert told_of("") == f'got ""; accepted: {accepted}'
     assert len(told_of("x" * 10_000)) < 300
 
 
-@each_dialect
-def test_each_attribute_takes_exactly_its_literal(dialect: str) -> None:
+@each_operator
+def test_each_attribute_takes_exactly_its_literal(operator: str) -> None:
     """The names that type checkers know are those that the dialect has."""
-    kind: Any = DIALECTS[dialect].object
-    hints = get_type_hints(kind)
-    for attribute in (one.name for one in fields(kind) if not one.kw_only):
+    row = OPERATORS[operator]
+    hints, required = get_type_hints(row.object), row.object.required()
+    positional = {one.name for one in fields(cast(Any, row.object)) if not one.kw_only}
+    for attribute in positional.difference(required):
         literals = set(_literals(hints[attribute]))
-        assert literals
-        taken = {getattr(kind(**{attribute: value}), attribute) for value in literals}
+        assert bool(literals) != (attribute == "saturate")
+        taken = {getattr(_made(row, **{attribute: value}), attribute) for value in literals}
         assert taken <= literals
         for other in {"", "x", -1, 98} - literals:
             with pytest.raises(tr.InvalidDescriptor):
-                kind(**{attribute: other})
-        assert set(_spellings(DIALECTS[dialect].descriptor, attribute)) <= literals
-        for version in DIALECTS[dialect].versions:
+                _made(row, **{attribute: other})
+        assert set(_spellings(row.descriptor, attribute)) <= literals
+        for version in row.versions:
             assert attribute not in version.attributes or literals.issuperset(version.selected_by)
+
+
+def _made(row: Operator, **attribute: Any) -> tr.RoundOperator:
+    """The object with an attribute; that of a cast to the first type that goes with it."""
+    *targets, last = [{"to": to} for to in ("float32", "int8", "uint8")] if row.is_cast else [{}]
+    for target in targets:
+        with contextlib.suppress(tr.InvalidDescriptor):
+            return row.object(**target, **attribute)
+    return row.object(**last, **attribute)
 
 
 def _literals(hint: Any) -> Iterator[Any]:
@@ -285,45 +332,49 @@ def values(document: Document) -> list[tuple[str, Any]]:
     return [(path, reduce(getitem, path.split("."), document)) for path in paths(document)]
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-def test_no_field_is_converted(dialect: str) -> None:
+@each_operator
+def test_no_field_is_converted(operator: str) -> None:
     """Every value of an example replaced by what a lax reader would take for it."""
-    for path, value in values(EXAMPLES[dialect]):
+    for path, value in values(EXAMPLES[operator]):
         if isinstance(value, list):
-            assert faults(varied(dialect, {path: [*map(str, value)]})), path
+            assert faults(varied(operator, {path: [*map(str, value)]})), path
         elif isinstance(value, int | str):
             assert faults(
-                varied(dialect, {path: [value] if isinstance(value, str) else str(value)})
+                varied(operator, {path: [value] if isinstance(value, str) else str(value)})
             )
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-def test_each_field_is_required_or_has_a_default(dialect: str) -> None:
-    for path in set(paths(EXAMPLES[dialect])) - {"dialect"}:
-        document = varied(dialect, {path: ABSENT})
-        if path in CASES[dialect].defaulted:
-            assert resolved(document) == resolved(EXAMPLES[dialect])
-        else:
+@each_operator
+def test_each_field_is_required_or_has_a_default(operator: str) -> None:
+    # Without the field that names the operator, a document is the dialect's first one's.
+    told = {"dialect", DIALECTS[OPERATORS[operator].dialect].operator_field}
+    for path in set(paths(EXAMPLES[operator])) - told:
+        document = varied(operator, {path: ABSENT})
+        if path not in CASES[operator].defaulted:
             assert faults(document) == {path: "is required"}
+        elif path not in ("rounding", CASES[operator].mode_at):
+            assert resolved(document) == resolved(EXAMPLES[operator])
+        else:
+            assert resolved(document).rounding == "ties_to_even"
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-def test_an_unknown_field_is_refused_at_every_level(dialect: str) -> None:
-    inner = [f"{path}." for path, value in values(EXAMPLES[dialect]) if isinstance(value, dict)]
+@each_operator
+def test_an_unknown_field_is_refused_at_every_level(operator: str) -> None:
+    inner = [f"{path}." for path, value in values(EXAMPLES[operator]) if isinstance(value, dict)]
     for path in ("", *inner):
         unknown = f"{path}surprise"
-        assert faults(varied(dialect, {unknown: 1})) == {unknown: "unknown field"}
+        assert faults(varied(operator, {unknown: 1})) == {unknown: "unknown field"}
 
 
 def test_the_page_shows_the_examples_and_names_their_optional_fields() -> None:
     page = (Path(__file__).parents[4] / "docs/descriptors.md").read_text()
     short, *shown = map(json.loads, re.findall(r"```json\n(.*?)```", page, re.S))
     assert validate(short)
-    assert shown == [*EXAMPLES.values()]
-    table = page.partition("| dialect | optional |")[2].partition("\n\n")[0]
-    optional = re.findall(r"^\| `(\w+)` \| (.*) \|$", table, re.M)
-    assert {dialect: {*re.findall(r"`([\w.]+)`", fields)} for dialect, fields in optional} == {
-        name: cases.defaulted for name, cases in CASES.items() if cases.defaulted
+    assert shown == [form.example for row in DIALECTS.values() for form in row.forms]
+    table = page.partition("| operator | optional |")[2].partition("\n\n")[0]
+    optional = re.findall(r"^\| `([\w:]+)` \| (.*) \|$", table, re.M)
+    assert {operator: {*re.findall(r"`([\w.]+)`", fields)} for operator, fields in optional} == {
+        key: cases.defaulted for key, cases in CASES.items() if cases.defaulted
     }
 
 
@@ -427,36 +478,58 @@ def test_a_text_nests_sixteen_levels_deep_and_a_document_has_512_values() -> Non
         validate(short[1])
 
 
-def test_every_version_in_the_catalog_is_accepted_by_its_field() -> None:
+@each_operator
+def test_every_version_in_the_catalog_is_accepted_by_its_field(operator: str) -> None:
     described = json.loads(json.dumps(catalog()))
     assert tuple(described) == tuple(DIALECTS)
-    opsets = [version["selected_by"] for version in described["onnx"]["versions"]]
-    assert opsets == [[*range(11, 22)], [*range(22, 29)]]
-    for name, dialect in described.items():
-        for version in dialect["versions"]:
-            for value in version["selected_by"]:
-                document = varied(name, {dialect["version_field"]: value})
-                if version["min_rank"] > 2:
-                    four = {"DataType": "FLOAT32", "Sizes": [1, 1, 2, 3]}
-                    document["desc"] |= {"InputTensor": four, "OutputTensor": four}
-                assert resolved(document).input.element_count == 6
+    row = OPERATORS[operator]
+    (told,) = (one for one in described[row.dialect]["operators"] if one["operator"] == row.name)
+    for version in told["versions"]:
+        for value in version["selected_by"]:
+            document = varied(operator, {told["version_field"]: value})
+            if row.target_field is not None and row.dialect == "onnx":
+                document |= {"to": "DOUBLE", "saturate": ABSENT}
+                document.pop("saturate")
+            if version["min_rank"] > 2:
+                for tensor in ("InputTensor", "OutputTensor"):
+                    document["desc"][tensor]["Sizes"] = [1, 1, 2, 3]
+            assert resolved(document).input.element_count == 6
 
 
-def test_the_schema_documents_every_dialect() -> None:
+def test_the_opsets_of_onnx_are_those_of_its_operators() -> None:
+    found = {
+        one["operator"]: [version["selected_by"][0] for version in one["versions"]]
+        for one in catalog()["onnx"]["operators"]
+    }
+    assert found == {
+        "Round": [11, 22],
+        "Floor": [6, 13],
+        "Ceil": [6, 13],
+        "Cast": [9, 13, 19, 21, 23, 24, 25],
+    }
+
+
+def test_the_schema_documents_every_operator() -> None:
     schema = TypeAdapter(Descriptor).json_schema()
 
+    def target(reference: str) -> Any:
+        return schema["$defs"][reference.rpartition("/")[2]]
+
     assert schema["discriminator"]["propertyName"] == "dialect"
-    assert tuple(schema["discriminator"]["mapping"]) == tuple(sorted(DIALECTS))
-    for reference in schema["discriminator"]["mapping"].values():
-        model = schema["$defs"][reference.rpartition("/")[2]]
-        assert model["additionalProperties"] is False
-        # Which a constructor need not be told.
-        assert model["required"][0] == "dialect"
-        assert model["properties"]["dialect"]["const"] in DIALECTS
-        assert "default" not in model["properties"]["dialect"]
-        assert model["description"]
-        (example,) = model["examples"]
-        assert example == EXAMPLES[example["dialect"]]
+    mapping = schema["discriminator"]["mapping"]
+    assert mapping.keys() == DIALECTS.keys()
+    assert [one["$ref"] for one in schema["oneOf"]] == [mapping[name] for name in DIALECTS]
+    for name, reference in mapping.items():
+        forms = [target(one["$ref"]) for one in target(reference)["oneOf"]]
+        examples = [form.example for form in DIALECTS[name].forms]
+        assert [model["examples"] for model in forms] == [[example] for example in examples]
+        for model in forms:
+            assert model["additionalProperties"] is False
+            # Which a constructor need not be told.
+            assert model["required"][0] == "dialect"
+            assert model["properties"]["dialect"]["const"] == name
+            assert "default" not in model["properties"]["dialect"]
+            assert model["description"]
     modes = schema["$defs"]["ElementWiseRoundDesc"]["properties"]["RoundingMode"]
     names, numbers = modes["anyOf"]
     assert {"TOWARD_ZERO", "DML_ROUNDING_MODE_TOWARD_ZERO"} <= set(names["enum"])
@@ -475,3 +548,10 @@ def test_unknown_field_suggests_the_one_of_a_similar_name(
 ) -> None:
     found = faults(varied("ieee754", {path: "x", **changed}))
     assert found[path] == f"unknown field; did you mean {meant}?"
+
+
+@each_operator
+def test_the_schema_s_type_reads_each_example(operator: str) -> None:
+    read = TypeAdapter(Descriptor).validate_python(EXAMPLES[operator])
+    assert read == validate(EXAMPLES[operator])
+    assert TypeAdapter(Descriptor).validate_python(read) is read

@@ -1,27 +1,23 @@
-"""What ``/operators`` says of each dialect, against what validation and specifications accept."""
+"""What ``/operators`` says of each operator, against what validation and specifications accept."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 from support.cases.descriptors import CASES
+from support.cases.dialects.onnx import CAST_TYPES
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import InvalidDescriptor
+from tensor_round.contract.operators import directml_tensors
 from tensor_round.contract.operators.dialect import Version
 from tensor_round.contract.operators.dialects import directml, onnx, openvino, stablehlo
 from tensor_round.contract.operators.operator import RoundOperator
-from tensor_round.contract.operators.registry import DIALECTS, catalog
+from tensor_round.contract.operators.registry import OPERATORS, catalog
 
-# onnx/onnx.proto, TensorProto.DataType
-ONNX = {
-    "FLOAT": 1, "UINT8": 2, "INT8": 3, "UINT16": 4, "INT16": 5, "INT32": 6, "INT64": 7,
-    "FLOAT16": 10, "DOUBLE": 11, "UINT32": 12, "UINT64": 13, "BFLOAT16": 16,
-    "FLOAT8E4M3FN": 17, "FLOAT8E4M3FNUZ": 18, "FLOAT8E5M2": 19, "FLOAT8E5M2FNUZ": 20,
-    "UINT4": 21, "INT4": 22, "FLOAT4E2M1": 23, "FLOAT8E8M0": 24,
-}  # fmt: skip
 # DirectML.h, DML_TENSOR_DATA_TYPE
 DIRECTML = {
     "FLOAT32": 1, "FLOAT16": 2, "UINT32": 3, "UINT16": 4, "UINT8": 5, "INT32": 6, "INT16": 7,
@@ -30,91 +26,159 @@ DIRECTML = {
 
 
 def test_the_names_of_types_have_their_numbers() -> None:
-    assert {name: onnx.NUMBERS[dtype] for name, dtype in onnx.DTYPES.items()} == ONNX
+    assert {name: onnx.NUMBERS[dtype] for name, dtype in onnx.DTYPES.items()} == {
+        name: number for name, number, _, _ in CAST_TYPES
+    }
     assert onnx.NUMBERS.keys() == BY_NAME.keys()
-    assert directml.DTYPE_VALUES == DIRECTML
+    assert directml_tensors.DTYPE_VALUES == DIRECTML
     assert directml.DTYPES.keys() == DIRECTML.keys()
 
 
 def test_no_name_stands_for_two_types() -> None:
     own = (onnx.DTYPES, openvino.DTYPES, directml.DTYPES, stablehlo.DTYPES)
-    for table in (*own, *(dialect.dtypes for dialect in DIALECTS.values())):
+    for table in (*own, *(operator.dtypes for operator in OPERATORS.values())):
         assert len(set(table.values())) == len(table)
         assert set(table.values()) <= BY_NAME.keys()
 
 
 each_version = pytest.mark.parametrize(
-    ("dialect", "version"),
+    ("key", "version"),
     [
-        pytest.param(name, version, id=f"{name} {version.name}")
-        for name, dialect in DIALECTS.items()
-        for version in dialect.versions
+        pytest.param(key, version, id=f"{key} {version.name}")
+        for key, operator in OPERATORS.items()
+        for version in operator.versions
     ],
 )
+#: Types to which any type is cast by each version of some dialect.
+WIDE = ("float32", "float16", "float64")
 
 
-def published(dialect: str, version: Version) -> dict[str, Any]:
-    (found,) = (v for v in catalog()[dialect]["versions"] if v["name"] == version.name)
-    return found
+def described(key: str) -> dict[str, Any]:
+    """What the catalog says of an operator."""
+    row = OPERATORS[key]
+    operators = catalog()[row.dialect]["operators"]
+    (found,) = (one for one in operators if one["operator"] == row.name)
+    return dict(found)
 
 
-def operator(dialect: str, version: Version) -> RoundOperator:
-    make: Any = DIALECTS[dialect].object
-    return make(**version.attributes)
+def published(key: str, version: Version) -> dict[str, Any]:
+    (found,) = (v for v in described(key)["versions"] if v["name"] == version.name)
+    return dict(found)
 
 
-def accepts(operator: RoundOperator, dtype: Any, rank: int) -> bool:
+def operator(key: str, version: Version, to: str = "float32") -> RoundOperator:
+    """The operator of a version, to a type if it is a cast, by the example's attributes if any."""
+    row, example = OPERATORS[key], CASES[key].operator[0]
+    others = {name: getattr(example, name) for name in row.object.required()}
+    target = {"to": to} if row.is_cast else {}
+    return row.object(**{**others, **target, **version.attributes})
+
+
+def accepts(key: str, version: Version, dtype: Any, rank: int, to: str) -> bool:
     try:
-        call = operator.descriptor(dtype, (1,) * rank).resolve()
+        call = operator(key, version, to).descriptor(dtype, (1,) * rank).resolve()
     except InvalidDescriptor:
         return False
     assert (call.input.dtype.name, len(call.input.shape)) == (dtype, rank)
+    assert call.output.dtype.name == (to if OPERATORS[key].is_cast else dtype)
     return True
 
 
-def canonical(dialect: str, names: Iterable[str]) -> set[str]:
-    return {catalog()[dialect]["dtypes"][name] for name in names}
+def accepted_dtypes(key: str, version: Version, rank: int) -> set[str]:
+    """The operands that a version accepts; of a cast, to one type or another."""
+    return {
+        dtype for dtype in BY_NAME if any(accepts(key, version, dtype, rank, to) for to in WIDE)
+    }
+
+
+def canonical(key: str, names: Iterable[str]) -> set[str]:
+    return {described(key)["dtypes"][name] for name in names}
 
 
 @each_version
-def test_the_published_ranks_are_those_that_are_accepted(dialect: str, version: Version) -> None:
+def test_the_published_ranks_are_those_that_are_accepted(key: str, version: Version) -> None:
     """Also of one below and above: the ranks that are tried go beyond the longest."""
-    told, made = published(dialect, version), operator(dialect, version)
-    beyond = max(v["max_rank"] for one in catalog().values() for v in one["versions"]) + 2
-    (dtype, *_) = canonical(dialect, told["dtypes"])
-    accepted = [rank for rank in range(beyond) if accepts(made, dtype, rank)]
+    told = published(key, version)
+    beyond = max(v.max_rank for row in OPERATORS.values() for v in row.versions) + 2
+    source, target = sorted(canonical(key, told["dtypes"]) & {*WIDE})[-2:]
+    accepted = [rank for rank in range(beyond) if accepts(key, version, source, rank, target)]
     assert accepted == list(range(told["min_rank"], told["max_rank"] + 1))
-    _, ranks = CASES[dialect].model.versions[told["model_version"]]
+    _, ranks = CASES[key].model.versions[told["model_version"]]
     assert f"{told['min_rank']}-{told['max_rank']}" == ranks
 
 
 @each_version
-def test_the_published_dtypes_are_those_that_are_accepted(dialect: str, version: Version) -> None:
-    told, made = published(dialect, version), operator(dialect, version)
+def test_the_published_dtypes_are_those_that_are_accepted(key: str, version: Version) -> None:
+    told, made = published(key, version), operator(key, version)
     for rank in {told["min_rank"], told["max_rank"]}:
-        accepted = {dtype for dtype in BY_NAME if accepts(made, dtype, rank)}
-        assert accepted == canonical(dialect, told["dtypes"])
+        accepted = accepted_dtypes(key, version, rank)
+        assert accepted == canonical(key, told["dtypes"])
         for dtype in BY_NAME.keys() - accepted:
             with pytest.raises(InvalidDescriptor, match="takes"):
                 made.prepare(dtype, (1,) * rank)
 
 
-def test_each_dialect_has_its_form_as_a_word() -> None:
-    assert {name: dialect.word for name, dialect in DIALECTS.items()} == {
+@each_version
+def test_a_cast_s_targets_are_the_published_dtypes(key: str, version: Version) -> None:
+    told = published(key, version)
+    rank = told["min_rank"]
+    for to in BY_NAME if OPERATORS[key].is_cast else ():
+        is_target = to in canonical(key, told["dtypes"])
+        assert is_target == any(taken(key, version, source, rank, to) for source in WIDE)
+
+
+def taken(key: str, version: Version, source: str, rank: int, to: str) -> bool:
+    """Whether a cast accepts a tensor, also if the operator cannot be made."""
+    with contextlib.suppress(InvalidDescriptor):
+        return accepts(key, version, source, rank, to)
+    return False
+
+
+def test_what_a_specification_leaves_open_is_told() -> None:
+    told = {key: described(key)["unspecified"] for key in OPERATORS}
+    to_integers = {"float to integer, out of range": "saturate", "float to integer, NaN": "0"}
+    for key, operator in OPERATORS.items():
+        if operator.is_cast and key != "ieee754:convertFormat":
+            assert to_integers.items() <= told[key].items()
+        elif key != "stablehlo:reduce_precision":
+            assert not told[key]
+    assert told["stablehlo:convert"]["float to float, not representable"] == "ties_to_even"
+    assert told["onnx:Cast"]["float to integer"] == "toward_zero"
+
+
+def test_each_operator_has_its_form_as_a_word() -> None:
+    assert {key: operator.word for key, operator in OPERATORS.items()} == {
         "ieee754": "{mode}",
+        "ieee754:convertFormat": "{mode}",
         "onnx": "onnx:{version}",
+        "onnx:Floor": "onnx:Floor:{version}",
+        "onnx:Ceil": "onnx:Ceil:{version}",
+        "onnx:Cast": "onnx:Cast:{version}",
         "openvino": "openvino:{mode}",
+        "openvino:Floor": "openvino:Floor",
+        "openvino:Ceiling": "openvino:Ceiling",
+        "openvino:Convert": "openvino:Convert",
         "directml": "directml:{mode}:{version}",
+        "directml:ELEMENT_WISE_FLOOR": "directml:FLOOR:{version}",
+        "directml:ELEMENT_WISE_CEIL": "directml:CEIL:{version}",
+        "directml:CAST": "directml:CAST:{version}",
         "webnn": "webnn",
+        "webnn:floor": "webnn:floor",
+        "webnn:ceil": "webnn:ceil",
+        "webnn:cast": "webnn:cast",
         "stablehlo": "stablehlo:{mode}",
+        "stablehlo:convert": "stablehlo:convert",
+        "stablehlo:reduce_precision": "stablehlo:reduce_precision:{exponent_bits}:{mantissa_bits}",
         "array_api": "array_api:{mode}",
+        "array_api:astype": "array_api:astype",
         "mlir": "mlir:{mode}",
+        "mlir:arith": "mlir:{op}",
     }
 
 
-def test_a_flat_tensor_has_a_shape_that_every_version_takes() -> None:
-    for name, dialect in DIALECTS.items():
-        expected = (1, 1, 1, 7) if name == "directml" else (7,)
-        for version in dialect.versions:
-            assert operator(name, version).flat_shape(7) == expected
-            assert operator(name, version).prepare("float32", expected).call.input.shape == expected
+@each_version
+def test_a_flat_tensor_has_a_shape_that_every_version_takes(key: str, version: Version) -> None:
+    expected = (1, 1, 1, 7) if OPERATORS[key].dialect == "directml" else (7,)
+    made = operator(key, version, "float64" if key == "mlir:arith" else "float32")
+    assert made.flat_shape(7) == expected
+    assert made.prepare("float32", expected).call.input.shape == expected

@@ -8,18 +8,21 @@ import pytest
 
 import tensor_round as tr
 from support.cases import descriptors
+from support.cases.descriptors import CASES
 from tensor_round.contract.operators import registry
 from tensor_round.contract.operators.registry import (
-    DIALECTS,
+    OPERATORS,
     WORDS,
     operator_from_text,
     operators_on,
 )
 
 
-def read(operator: object, dtype: object = "float32", shape: object = (2, 2, 1, 1)) -> Any:
+def read(
+    operator: object, dtype: object = "float32", shape: object = (2, 2, 1, 1), **members: object
+) -> Any:
     sizes = list(shape) if isinstance(shape, tuple) else shape
-    return registry.validate({"operator": operator, "dtype": dtype, "shape": sizes})
+    return registry.validate({"operator": operator, "dtype": dtype, "shape": sizes, **members})
 
 
 @pytest.mark.parametrize("word", [*tr.Rounding, *WORDS, "onnx:13", "directml:TOWARD_ZERO:3_0"])
@@ -28,13 +31,27 @@ def test_a_word_is_the_descriptor_of_its_operator(word: str) -> None:
     assert read(word) == expected
 
 
-@pytest.mark.parametrize("name", DIALECTS)
-def test_an_object_has_the_attributes_of_the_dialects_operator(name: str) -> None:
-    dialect = DIALECTS[name]
-    # The example's operator, by its attributes alone.
-    operator = dialect.object.of(dialect.descriptor.read(dialect.descriptor.example))
-    attributes = {key: getattr(operator, key) for key in operator.attributes()}
-    assert read({"dialect": name, **attributes}) == operator.descriptor("float32", (2, 2, 1, 1))
+@pytest.mark.parametrize(
+    ("word", "to"),
+    [(word, cases.to) for cases in CASES.values() if cases.to for word in cases.words],
+)
+def test_a_word_with_a_target_is_the_descriptor_of_its_cast(word: str, to: Any) -> None:
+    expected = operator_from_text(word, to=to).descriptor("float32", (2, 2, 1, 1))
+    assert read(word, to=to) == expected
+
+
+@pytest.mark.parametrize("key", CASES)
+def test_an_object_has_the_attributes_of_the_operator(key: str) -> None:
+    row, operator = OPERATORS[key], CASES[key].operator[0]
+    attributes = {name: getattr(operator, name) for name in operator.attributes()}
+    given = {name: value for name, value in attributes.items() if value is not None}
+    expected = operator.descriptor("float32", (2, 2, 1, 1))
+    name = {"operator": row.name} if key != row.dialect else {}
+    assert read({"dialect": row.dialect, **name, **given}) == expected
+    if row.is_cast:
+        to = given.pop("to")
+        assert read({"dialect": row.dialect, **name, **given}, to=to) == expected
+        assert read({"dialect": row.dialect, **given}, to=to) == expected
 
 
 def test_missing_field_has_the_dialects_default() -> None:
@@ -45,7 +62,7 @@ def test_missing_field_has_the_dialects_default() -> None:
 @pytest.mark.parametrize(
     ("given", "loc", "why"),
     [
-        (("onnx", "int8"), "dtype", "Round takes FLOAT16, FLOAT, DOUBLE, BFLOAT16"),
+        (("onnx", "int8"), "dtype", "onnx: rounding takes FLOAT16, FLOAT, DOUBLE, BFLOAT16"),
         (("onnx", "float33"), "dtype", "did you mean float32"),
         (("onnx", ["float32"]), "dtype", "accepted: float16"),
         (("onnx", "float32", [True]), "shape", "must be a list of integers"),
@@ -62,6 +79,13 @@ def test_missing_field_has_the_dialects_default() -> None:
             "unknown attribute; accepted: opset_version",
         ),
         (({"dialect": "webnn", "op": "x"},), "operator.op", "unknown attribute; accepted: none"),
+        (("onnx:Cast:24",), "operator", "it needs to, the target type"),
+        (({"dialect": "onnx", "operator": "Cast"},), "operator.to", "is required"),
+        (
+            ({"dialect": "stablehlo", "operator": "reduce_precision", "exponent_bits": 5},),
+            "operator.mantissa_bits",
+            "is required",
+        ),
     ],
 )
 def test_faults_name_the_member(given: tuple[Any, ...], loc: str, why: str) -> None:
@@ -70,11 +94,36 @@ def test_faults_name_the_member(given: tuple[Any, ...], loc: str, why: str) -> N
     assert {".".join(map(str, fault.loc)) for fault in caught.value.faults} == {loc}
 
 
-def test_the_members_are_these_three() -> None:
+@pytest.mark.parametrize(
+    ("operator", "members", "loc", "why"),
+    [
+        ("onnx:Cast:24", {"to": "FLOAT8E4M3FN"}, "to", "did you mean float8_e4m3fn?"),
+        ("onnx:Cast:24", {"to": 17}, "to", "got 17; accepted: float16, bfloat16, "),
+        ("onnx:Cast:24", {"to": ["int8"]}, "to", "got an array; accepted: float16"),
+        ("onnx:Cast:18", {"to": "float8_e5m2"}, "operator", "FLOAT8E5M2 needs opset 19 or newer"),
+        ("onnx:Cast", {"to": "int8", "saturate": 1}, "saturate", "must be true or false, got 1"),
+        ("onnx:Cast:18", {"to": "int8", "saturate": True}, "operator", "saturate needs opset 19"),
+        ("webnn", {"to": "int8", "saturate": True}, "saturate", "unknown attribute; accepted: to"),
+        ("onnx:Floor", {"to": "int8"}, "operator", "it does not cast to a type"),
+        ("webnn", {"to": "bfloat16"}, "operator", "webnn: cast takes float32, float16, "),
+        ({"dialect": "onnx", "operator": "Floor"}, {"to": "int8"}, "operator.to", "unknown attr"),
+        ("onnx", {"saturate": True}, "saturate", "unknown attribute; accepted: opset_version"),
+        ("mlir:arith.fptoui", {"to": "int8"}, "operator", "takes arith.fptosi, got arith.fptoui"),
+    ],
+)
+def test_faults_of_a_cast_name_the_member(
+    operator: Any, members: dict[str, Any], loc: str, why: str
+) -> None:
+    with pytest.raises(tr.InvalidDescriptor, match=why) as caught:
+        read(operator, **members)
+    assert {".".join(map(str, fault.loc)) for fault in caught.value.faults} == {loc}
+
+
+def test_the_members_are_these_three_and_those_of_a_cast() -> None:
     with pytest.raises(tr.InvalidDescriptor) as caught:
         registry.validate({"operator": "onnx", "dialect": "onnx", "dtype": "float32"})
     assert [(fault.loc, fault.msg) for fault in caught.value.faults] == [
-        (("dialect",), "unknown field; accepted: operator, dtype, shape"),
+        (("dialect",), "unknown field; accepted: operator, dtype, shape, to, saturate"),
         (("shape",), "is required"),
     ]
 

@@ -1,21 +1,13 @@
-"""``ieee754``: every dtype, direction and layout, and every refusal."""
+"""``ieee754``: every dtype, direction and layout, and every refusal; convertFormat."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import tensor_round as tr
-from support.cases.dialect import (
-    ABSENT,
-    FLOAT4,
-    FLOATS,
-    FNUZ,
-    INTEGERS,
-    INTEGERS_OF_4_BITS,
-    DialectCases,
-    Model,
-)
+from support.cases.dialect import ABSENT, Model, OperatorCases, datatypes
 from tensor_round.contract.call import Call
+from tensor_round.contract.functions import Convert
 from tensor_round.contract.layout import Layout
 from tensor_round.contract.rounding import Rounding
 
@@ -52,7 +44,7 @@ def packed(call: Call) -> Layout:
     return Layout.of(call.input.dtype, call.input.shape)
 
 
-CASES = DialectCases(
+ROUND = OperatorCases(
     example={
         "dialect": "ieee754",
         "rounding": "ties_to_even",
@@ -132,6 +124,9 @@ CASES = DialectCases(
         ("output[strides]", {**F32, "strides": [0, 1]}, "must not overlap"),
         ("output[strides]", {**F32, "strides": [2, 1]}, "each stride exceeds the sum of (size-1)"),
         ("output[byte_length]", {**F32, "byte_length": 20}, "must be at least 24"),
+        ("operation", "convert", "; ieee754: this dialect takes roundToIntegral, convertFormat"),
+        ("operation", None, "must be 'roundToIntegral', got null"),
+        ("saturate", True, "unknown field"),
     ],
     broken=[
         *[
@@ -182,11 +177,104 @@ CASES = DialectCases(
     words={rounding.value: tr.IEEE754Round(rounding) for rounding in Rounding},
     wrong_words={"ieee754": "; accepted: ties", "ties_to_even:2": "did you mean ties_to_even?"},
     spelling="ties_to_even, ties_to_away, toward_zero, toward_positive, toward_negative",
-    model=Model(
-        "round",
-        "X",
-        "Y",
-        "rounding",
-        {"1": (f"{FLOATS},{INTEGERS},{FNUZ},{FLOAT4},{INTEGERS_OF_4_BITS}", "0-32")},
-    ),
+    model=Model("round", "X", "Y", "rounding", {"1": (datatypes(DTYPES), "0-32")}),
 )
+
+#: Those that convertFormat takes.
+CONVERTED = {**DTYPES, "float8_e8m0fnu": 1}
+E5M2 = {"dtype": "float8_e5m2"}
+ANY_CONVERT: Any = tr.IEEE754Convert
+
+CONVERT = OperatorCases(
+    example={
+        "dialect": "ieee754",
+        "operation": "convertFormat",
+        "rounding": "toward_zero",
+        "saturate": False,
+        "input": {"dtype": "float32", "shape": [2, 3]},
+        "output": {"dtype": "float8_e5m2"},
+    },
+    operator=(tr.IEEE754Convert("float8_e5m2", "toward_zero", saturate=False), "float32"),
+    dtypes={name: name for name in CONVERTED},
+    modes={rounding.value: rounding for rounding in Rounding},
+    rounds_to_integral=False,
+    mode_at="rounding",
+    defaulted={"rounding", "saturate"},
+    accepted=[
+        *[
+            (
+                [{"input.dtype": source, "output.dtype": target} for source in CONVERTED],
+                {
+                    "output.dtype.name": target,
+                    "output.byte_length": int(6 * itemsize),
+                    "function": Convert(Rounding.TOWARD_ZERO),
+                },
+            )
+            for target, itemsize in CONVERTED.items()
+        ],
+        *[
+            (
+                {"rounding": rounding.value, "saturate": saturates},
+                {"function": Convert(rounding, saturates)},
+            )
+            for rounding in Rounding
+            for saturates in (False, True)
+        ],
+        ({"rounding": ABSENT}, {"function": Convert(Rounding.TIES_TO_EVEN)}),
+        # In place where the result is not wider.
+        *[
+            ({"output.dtype": target}, {"is_in_place": is_in_place})
+            for target, is_in_place in (("int8", True), ("uint32", True), ("float64", False))
+        ],
+        (
+            {"output": {**E5M2, "shape": [2, 3], "strides": [1, 4], "byte_length": 11}},
+            {
+                "output.shape": (2, 3),
+                "output.strides": (1, 4),
+                "output.byte_length": 11,
+                "input.byte_length": 24,
+                "shortest_input": 24,
+                "is_in_place": False,
+            },
+        ),
+        (
+            {"input.strides": [0, 1], "output": {**E5M2, "strides": [3, 2]}},
+            {"input.byte_length": 12, "output.strides": (3, 2), "output.byte_length": 8},
+        ),
+        *[
+            ({"input.shape": shape}, {"output.shape": tuple(shape)})
+            for shape in ([], [0], [1] * 32)
+        ],
+    ],
+    refusals=[
+        ("rounding", "up", 'got "up"; did you mean toward_positive? ieee754: convertFormat takes'),
+        ("rounding", None, "got null"),
+        ("saturate", 1, "must be true or false, got 1"),
+        ("saturate", None, "must be true or false, got null"),
+        ("input.dtype", "bool", 'got "bool"; ieee754: convertFormat takes float16, bfloat16, '),
+        ("input.byte_length", 23, "must be at least 24, the end of the last element, got 23"),
+        ("output", None, "must be an object, got null"),
+        ("output[dtype]", {}, "is required"),
+        ("output[dtype]", {"dtype": "f16"}, 'got "f16"; '),
+        ("output[dtype]", {"dtype": 2}, "got 2; ieee754: convertFormat takes float16"),
+        ("output[shape]", {**E5M2, "shape": [3, 2]}, "ieee754: must equal the input's shape"),
+        ("output[shape]", {**E5M2, "shape": [6]}, "ieee754: must equal the input's shape"),
+        ("output[strides]", {**E5M2, "strides": [3]}, "one entry per dimension, 2, got 1"),
+        ("output[strides]", {**E5M2, "strides": [0, 1]}, "ieee754: elements of the output must"),
+        ("output[byte_length]", {**E5M2, "byte_length": 5}, "must be at least 6, the end of the"),
+        ("output[axis]", {**E5M2, "axis": 1}, "unknown field"),
+    ],
+    refused=[
+        (lambda: ANY_CONVERT("bool"), "output.dtype", 'got "bool"'),
+        (lambda: ANY_CONVERT("int8", "up"), "rounding", 'got "up"'),
+        (lambda: ANY_CONVERT("int8", saturate=1), "saturate", "must be true or false, got 1"),
+        (lambda: ANY_CONVERT("int8").prepare("str", (2,)), "input.dtype", 'got .*"str"'),
+    ],
+    words={rounding.value: tr.IEEE754Convert("float8_e5m2", rounding) for rounding in Rounding},
+    wrong_words={"ieee754": "; accepted: ties", "toward_zero:1": "did you mean toward_zero?"},
+    spelling=ROUND.spelling,
+    optional=("input.strides", "input.byte_length", "output.shape", "output.strides"),
+    model=Model("cast", "X", "Y", "rounding", {"1": (datatypes(CONVERTED), "0-32")}),
+)
+
+CASES = {"ieee754": ROUND, "ieee754:convertFormat": CONVERT}

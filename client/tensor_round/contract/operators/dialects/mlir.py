@@ -186,6 +186,8 @@ class MLIRConvert(CastOperator):
     Without ``op`` the operation is the one from the operand's type to ``to``.
     """
 
+    _optional: ClassVar[tuple[str, ...]] = ("op",)
+
     to: AnyDType
     op: MLIRConvertOp | None = None
 
@@ -205,12 +207,16 @@ class MLIRConvert(CastOperator):
         names = canonical_name(dtype), canonical_name(self.to)
         source, target = (BY_NAME.get(name) for name in names)
         op = self.op
-        if op is None:
-            # The model refuses the name of an unknown type.
-            op = _op_of(source, target) if source and target else "arith.truncf"
+        # The model refuses the names of an unknown type and operation.
+        if source is not None and target is not None:
+            own = _op_of(source, target)
+            op = own if op is None else op
+            if op in _KINDS and _KINDS[op] != _KINDS[own]:
+                rule = f"mlir: from {source.name} to {target.name} takes {own}, got {op}"
+                raise InvalidDescriptor.at(("op",), rule)
         return MLIRConvertDescriptor.read(
             {
-                "op": op,
+                "op": "arith.truncf" if op is None else op,
                 "element_type": _name_of(names[0]),
                 "result_element_type": _name_of(names[1]),
                 "shape": sizes_of(shape),

@@ -141,7 +141,13 @@ _REJECTED: dict[str | int, str] = {
     for name, why in _REASONS.items()
     for spelling in (name, f"tensor({name.lower()})")
 }
-_REJECTED_TARGETS = {**_REJECTED, 9: _REJECTED["BOOL"], 8: _REJECTED["STRING"]}
+_REJECTED_TARGETS = {
+    **_REJECTED,
+    **{
+        number: _REJECTED[name]
+        for name, number in (("STRING", 8), ("BOOL", 9), ("UINT2", 25), ("INT2", 26))
+    },
+}
 _TARGETS: dict[str | int, str] = {
     **{name: name for name in _CAST_TYPES},
     **{NUMBERS[DTYPES[name]]: name for name in _CAST_TYPES},
@@ -177,7 +183,7 @@ def _type_faults(operator: str, opset: int, name: str, *loc: str) -> list[Fault]
 class OnnxTensor(Strict):
     """A tensor of the ONNX type system, packed in C order."""
 
-    elem_type: Annotated[str, OneOf("onnx: Round", _spellings(_TYPES))] = Field(
+    elem_type: Annotated[str, OneOf("onnx: rounding", _spellings(_TYPES))] = Field(
         description="The name in TensorProto.DataType, or the full type string. "
         "BFLOAT16 needs opset 22 or newer for Round, 13 for Floor and Ceil."
     )
@@ -265,8 +271,10 @@ class OnnxCastDescriptor(_OnnxDescriptor):
     to: Annotated[str | int, OneOf("onnx: Cast", _TARGETS, _REJECTED_TARGETS)] = Field(
         description="The target type: a name in TensorProto.DataType, or its number."
     )
-    saturate: Literal[0, 1] = Field(
+    saturate: int = Field(
         default=1,
+        ge=0,
+        le=1,
         description="Whether a number beyond the range of a float of 8 bits becomes the largest "
         "one; 1 by default. It has no effect on other targets, and needs opset 19.",
     )
@@ -380,12 +388,17 @@ class OnnxCast(CastOperator):
         """The ``onnx`` descriptor for a tensor, of a type that the opset's operator accepts."""
         attributes = {
             "to": name_in(DTYPES, canonical_name(self.to)),
-            **({} if self.saturate is None else {"saturate": int(self.saturate)}),
+            **({} if self.saturate is None else {"saturate": _integer(self.saturate)}),
             **({} if self.round_mode is None else {"round_mode": self.round_mode}),
         }
         descriptor = OnnxCastDescriptor.read(_document("Cast", self, dtype, shape, attributes))
         descriptor.resolve()
         return descriptor
+
+
+def _integer(value: object) -> object:
+    """The integer of a boolean; the model refuses all others but 0 and 1."""
+    return int(value) if isinstance(value, bool) else value
 
 
 def _operator(name: str, made: type[RoundOperator], rounding: Rounding) -> Operator:
