@@ -12,6 +12,8 @@ import logging
 import mmap
 import sys
 import threading
+from collections import deque
+from collections.abc import Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -24,8 +26,9 @@ from tensor_round.contract.rounding import Rounding
 
 from .. import Bytes
 from ..proof import patterns
+from .llvm_conversions import conversion_text, is_supported
 from .llvm_kernels import SPLIT_BYTES, module_text
-from .loops import Loop, rounder
+from .loops import Loop, loop
 
 logger = logging.getLogger(__name__)
 
@@ -49,34 +52,76 @@ class CannotCompile(Exception):
     """Kernels cannot be compiled on this machine; the message says why."""
 
 
+#: What a kernel is for: a function and its types.
+Key = tuple[Function, DType, DType]
+
+
 class LlvmKernels:
-    """The compiled kernels; see :class:`.backend.Kernels`. Each is available once it is proved."""
+    """The compiled kernels; see :class:`.backend.Kernels`. Each is available once it is proved.
+
+    A thread compiles those that round to integral values at the start. It, or a later one, compiles
+    each conversion when it is first asked for.
+    """
 
     def __init__(self) -> None:
         self._rounders: dict[tuple[DType, Rounding], Loop] = {}
-        self._thread = threading.Thread(target=self._compile, name="tensor-round-llvm")
-        self._thread.start()
+        #: None for conversions that are not proved, or that have no text.
+        self._conversions: dict[Key, Loop | None] = {}
+        self._wanted: deque[Key] = deque()
+        #: Held while a thread takes what is wanted, or ends.
+        self._lock = threading.Lock()
+        self._is_usable = self._is_compiling = True
+        self._thread = self._start(DTYPES)
 
-    def get(self, function: Function, source: DType, _target: DType) -> Loop | None:
+    def get(self, function: Function, source: DType, target: DType) -> Loop | None:
         """The kernel for a function and its types; None until it is proved."""
         if isinstance(function, RoundToIntegral):
             return self._rounders.get((source, function.rounding))
-        return None
+        key = function, source, target
+        if key not in self._conversions:
+            self._want(key)
+        return self._conversions[key]
 
     def __str__(self) -> str:
         version = ".".join(map(str, llvm.llvm_version_info))
         return f"compiled by LLVM {version} for {llvm.get_host_cpu_name()}"
 
     def wait(self) -> None:
-        """Wait until all kernels are compiled and proved, or compilation has failed."""
+        """Wait until all kernels asked for are compiled and proved, or compilation has failed."""
         self._thread.join()
 
-    def _compile(self) -> None:
+    def _start(self, roundings: Sequence[DType]) -> threading.Thread:
+        thread = threading.Thread(target=self._compile, args=[roundings], name="tensor-round-llvm")
+        thread.start()
+        return thread
+
+    def _want(self, key: Key) -> None:
+        with self._lock:
+            if key in self._conversions:
+                return
+            self._conversions[key] = None
+            if not (self._is_usable and is_supported(*key)):
+                return
+            self._wanted.append(key)
+            if not self._is_compiling:
+                self._is_compiling = True
+                self._thread = self._start([])
+
+    def _next(self) -> Key | None:
+        with self._lock:
+            self._is_compiling = bool(self._wanted)
+            return self._wanted.popleft() if self._wanted else None
+
+    def _compile(self, roundings: Sequence[DType]) -> None:
         try:
-            for dtype in DTYPES:
+            for dtype in roundings:
                 for rounding, found in compiled(dtype).items():
-                    self._rounders[dtype, rounding] = proved(found, dtype, rounding)
+                    key = RoundToIntegral(rounding), dtype, dtype
+                    self._rounders[dtype, rounding] = proved(found, *key)
+            while (wanted := self._next()) is not None:
+                self._conversions[wanted] = proved(compiled_conversion(*wanted), *wanted)
         except (CannotCompile, RuntimeError) as error:  # llvmlite raises RuntimeError
+            self._is_usable = False
             logger.warning("kernels: NumPy's (LLVM's cannot be used: %s)", error)
 
 
@@ -88,16 +133,30 @@ def llvm_kernels() -> LlvmKernels:
 
 def compiled(dtype: DType) -> dict[Rounding, Loop]:
     """Compile the kernels of a type, without a proof. Raises :class:`CannotCompile`."""
+    engine = _engine(module_text(dtype, prefetch=_prefetches()))
+    return {rounding: _loop(engine, str(rounding), dtype) for rounding in Rounding}
+
+
+def compiled_conversion(function: Function, source: DType, target: DType) -> Loop:
+    """Compile a conversion, without a proof. Raises :class:`CannotCompile`."""
+    engine = _engine(conversion_text(function, source, target, prefetch=_prefetches()))
+    return _loop(engine, "convert", target)
+
+
+def _prefetches() -> bool:
+    return not llvm.get_host_cpu_name().startswith(_PREFETCHES_BY_ITSELF)
+
+
+def _engine(text: str) -> Any:
+    """The machine code of a text."""
     if sys.byteorder != "little":
         raise CannotCompile("this processor is not little-endian")
     if not _may_execute_new_code():
         raise CannotCompile("this process may not make memory executable")
     machine = target_machine()
-    prefetch = not llvm.get_host_cpu_name().startswith(_PREFETCHES_BY_ITSELF)
-    module = optimized(module_text(dtype, prefetch=prefetch), machine)
-    engine = llvm.create_mcjit_compiler(module, machine)
+    engine = llvm.create_mcjit_compiler(optimized(text, machine), machine)
     engine.finalize_object()
-    return {rounding: _rounder(engine, dtype, rounding) for rounding in Rounding}
+    return engine
 
 
 def target_machine() -> Any:
@@ -121,30 +180,35 @@ def optimized(text: str, machine: Any) -> Any:
     return module
 
 
-def proved(found: Loop, dtype: DType, rounding: Rounding) -> Loop:
+def proved(found: Loop, function: Function, source: DType, target: DType) -> Loop:
     """Return the kernel if it gives NumPy's bits, else raise :class:`CannotCompile`."""
-    operands = patterns(dtype)
-    expected, result = operands.copy(), np.empty_like(operands)
-    count = operands.size // dtype.itemsize
-    rounder(dtype, rounding).run(expected, expected, count)
+    operands = np.arange(256, dtype=np.uint8) if source.is_sub_byte else patterns(source)
+    count = operands.size * 8 // source.width
+    expected, result = (np.empty(target.nbytes(count), np.uint8) for _ in range(2))
+    loop(function, source, target).run(operands, expected, count)
     found.run(operands, result, count)
     if not np.array_equal(result, expected):
-        raise CannotCompile(f"{dtype.name} {rounding} differs from NumPy's")
+        types = source.name if source is target else f"{source.name} to {target.name}"
+        raise CannotCompile(f"{types} {function.rounding} differs from NumPy's")
     return found
 
 
-def _rounder(engine: Any, dtype: DType, rounding: Rounding) -> Loop:
-    loop = _LOOP(engine.get_function_address(str(rounding)))
-    return Loop(partial(_run, loop, engine), SPLIT_BYTES)
+def _loop(engine: Any, name: str, target: DType) -> Loop:
+    function = _LOOP(engine.get_function_address(name))
+    return Loop(partial(_run, function, engine, target.is_sub_byte), SPLIT_BYTES)
 
 
-def _run(loop: Any, _owner: Any, source: Bytes, target: Bytes, count: int) -> None:
-    """Round without the GIL; ``_owner`` keeps the machine code alive."""
+def _run(
+    function: Any, _owner: Any, has_pairs: bool, source: Bytes, target: Bytes, count: int
+) -> None:
+    """Compute without the GIL; ``_owner`` keeps the machine code alive."""
     if not target.size:
         return
     # Takes a third of the time of ``target.ctypes.data``, but works for writable memory only.
     to = ctypes.addressof(ctypes.c_char.from_buffer(target.data))
-    loop(to if source is target else source.ctypes.data, to, count)
+    function(to if source is target else source.ctypes.data, to, count)
+    if has_pairs and count & 1:
+        target[-1] &= 0x0F
 
 
 def _may_execute_new_code() -> bool:

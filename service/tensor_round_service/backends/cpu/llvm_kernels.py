@@ -30,7 +30,7 @@ SPLIT_BYTES = 16 << 20
 #: Bytes of a vector.
 LINE_BYTES = 64
 #: Asks for memory a page ahead.
-_PREFETCH = """
+PREFETCH = """
   %later = getelementptr i8, ptr %from, i64 4096
   call void @llvm.prefetch.p0(ptr %later, i32 0, i32 3, i32 1)"""
 
@@ -74,7 +74,8 @@ last:
 }}
 """
 
-_INSTRUCTIONS: dict[Rounding, str] = {
+#: The processor's rounding to an integral value.
+INSTRUCTIONS: dict[Rounding, str] = {
     Rounding.TIES_TO_EVEN: "llvm.rint",
     Rounding.TIES_TO_AWAY: "llvm.round",
     Rounding.TOWARD_ZERO: "llvm.trunc",
@@ -192,7 +193,7 @@ def module_text(dtype: DType, *, prefetch: bool) -> str:
     return "".join(
         _LOOP.format(
             name=rounding,
-            prefetch=_PREFETCH if prefetch else "",
+            prefetch=PREFETCH if prefetch else "",
             body=_body(dtype, work, rounding, values),
             **values,
         )
@@ -206,7 +207,7 @@ def _body(dtype: DType, work: DType, rounding: Rounding, values: dict[str, Any])
         return _IN_PAIRS.format(up=_UP[rounding].format(**values), **values)
     # With the exponent bits of the work type, a type is the upper part of it.
     if dtype.exponent_bits == work.exponent_bits:
-        return _BY_INSTRUCTION.format(instruction=_INSTRUCTIONS[rounding], **values)
+        return _BY_INSTRUCTION.format(instruction=INSTRUCTIONS[rounding], **values)
     has_negative_zero = dtype.specials != "negative_zero"
     signed = _SIGNED if has_negative_zero else _SIGNED_WITHOUT_NEGATIVE_ZERO
     rest = _REST[rounding].format(**values)

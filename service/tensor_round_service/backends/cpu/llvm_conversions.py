@@ -1,0 +1,467 @@
+"""Conversions for the vector units of CPUs, as LLVM assembly: one text, with constants of types.
+
+An operand becomes the magnitude of a ``work`` float, float32 or float64, that has its value
+exactly; the type of 64-bit integers has more bits, so those are rounded to odd first. To integers,
+the work float is rounded by the processor's instruction. To floats, its significand is shifted to
+the target's last place, after an addition that carries what is rounded away from zero. The place
+is lower than an exponent's for numbers below the target's least normal one, hence a shift by lane.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+from tensor_round.contract.dtypes import BY_NAME, DType
+from tensor_round.contract.functions import Convert, Function
+from tensor_round.contract.rounding import Rounding
+
+from .conversion_rule import beyond_largest, ends, least_exponent, nan_magnitude
+from .llvm_kernels import INSTRUCTIONS, PREFETCH
+
+#: Elements of a line, which are converted at once.
+LANES = 32
+
+_NEAREST = (Rounding.TIES_TO_EVEN, Rounding.TIES_TO_AWAY)
+FLOAT32, FLOAT64 = BY_NAME["float32"], BY_NAME["float64"]
+
+#: Converts ``count`` elements at ``source`` into ``target``, which is separate memory or begins
+#: there. The elements after the last whole line are copied to the stack and converted there.
+_LOOP = """
+define internal void @line(ptr %from, ptr %to) alwaysinline {{
+{body}
+  ret void
+}}
+
+define void @convert(ptr %source, ptr %target, i64 %count) {{
+entry:
+  %operands = alloca [{line_in} x i8]
+  %results = alloca [{line_out} x i8]
+  %whole = lshr i64 %count, {lanes_log}
+  %some = icmp ne i64 %whole, 0
+  br i1 %some, label %lines, label %last
+lines:
+  %at = phi i64 [0, %entry], [%next, %lines]
+  %in = mul i64 %at, {line_in}
+  %out = mul i64 %at, {line_out}
+  %from = getelementptr i8, ptr %source, i64 %in
+  %to = getelementptr i8, ptr %target, i64 %out
+{prefetch}
+  call void @line(ptr %from, ptr %to)
+  %next = add i64 %at, 1
+  %more = icmp ult i64 %next, %whole
+  br i1 %more, label %lines, label %last
+last:
+  %done_in = mul i64 %whole, {line_in}
+  %done_out = mul i64 %whole, {line_out}
+  %rest = and i64 %count, {lanes_mask}
+  %in_bits = mul i64 %rest, {width_in}
+  %in_more = add i64 %in_bits, 7
+  %in_bytes = lshr i64 %in_more, 3
+  %out_bits = mul i64 %rest, {width_out}
+  %out_more = add i64 %out_bits, 7
+  %out_bytes = lshr i64 %out_more, 3
+  %last_from = getelementptr i8, ptr %source, i64 %done_in
+  %last_to = getelementptr i8, ptr %target, i64 %done_out
+  store [{line_in} x i8] zeroinitializer, ptr %operands
+  call void @llvm.memcpy.p0.p0.i64(ptr %operands, ptr %last_from, i64 %in_bytes, i1 false)
+  call void @line(ptr %operands, ptr %results)
+  call void @llvm.memcpy.p0.p0.i64(ptr %last_to, ptr %results, i64 %out_bytes, i1 false)
+  ret void
+}}
+"""
+
+# Operands: ``%x``, the pattern, and from floats ``%magnitude``, ``%negative``, ``%nan``, ``%inf``.
+
+_LOAD = """
+  %x = load {operands}, ptr %from, align 1"""
+
+_LOAD_PAIRS = """
+  %bytes = load {pairs}, ptr %from, align 1
+  %low = and {pairs} %bytes, splat (i8 15)
+  %high = lshr {pairs} %bytes, splat (i8 4)
+  %nibbles = shufflevector {pairs} %low, {pairs} %high, <{lanes} x i32> <{interleaved}>
+  %raised_nibbles = shl {operands} %nibbles, splat (i8 4)
+  %x = {shift_right} {operands} %raised_nibbles, splat (i8 4)"""
+
+_SPLIT = """
+  %word = {zext} {operands} %x to {words}
+  %magnitude = and {words} %word, {magnitude_mask}
+  %sign = and {words} %word, {source_sign}
+  %negative = icmp ne {words} %sign, zeroinitializer
+  %positive = xor {choices} %negative, splat (i1 true)"""
+
+#: By what the last patterns of the operands' type mean.
+_SPECIALS = {
+    "ieee": """
+  %nan = icmp ugt {words} %magnitude, {source_exponents}
+  %inf = icmp eq {words} %magnitude, {source_exponents}""",
+    "all_ones": """
+  %nan = icmp eq {words} %magnitude, {source_nan}
+  %inf = bitcast {choices} zeroinitializer to {choices}""",
+    "negative_zero": """
+  %nan = icmp eq {words} %word, {source_nan}
+  %inf = bitcast {choices} zeroinitializer to {choices}""",
+    "none": """
+  %nan = bitcast {choices} zeroinitializer to {choices}
+  %inf = bitcast {choices} zeroinitializer to {choices}""",
+}
+
+# From the magnitude to ``%wide``, the work float's.
+
+_SAME = """
+  %wide = bitcast {words} %magnitude to {words}"""
+
+_EXTEND = """
+  %single_bits = trunc {words} %magnitude to <{lanes} x i32>
+  %single = bitcast <{lanes} x i32> %single_bits to <{lanes} x float>
+  %double = fpext <{lanes} x float> %single to {floats}
+  %wide = bitcast {floats} %double to {words}"""
+
+#: With the work float's exponent bits, or without numbers below the least normal one.
+_RAISE = """
+  %raised = shl {words} %magnitude, {raise}
+  %finite = add {words} %raised, {rebias}
+  %wide = select {choices} %inf, {words} {work_exponents}, {words} %finite"""
+
+#: A number below the least normal one is its pattern, an integer, times the least number.
+_RAISE_OR_SCALE = """
+  %raised = shl {words} %magnitude, {raise}
+  %normal = add {words} %raised, {rebias}
+  %integer = uitofp {words} %magnitude to {floats}
+  %scaled = fmul {floats} %integer, {least}
+  %small = bitcast {floats} %scaled to {words}
+  %is_small = icmp ult {words} %magnitude, {source_one}
+  %finite = select {choices} %is_small, {words} %small, {words} %normal
+  %wide = select {choices} %inf, {words} {work_exponents}, {words} %finite"""
+
+#: From 2^53 on, integers of 64 bits lose 11 bits, rounded to odd: then float64 has them.
+_TO_ODD = """
+  %lost = and {operands} %x, splat (i64 2047)
+  %carried = add {operands} %lost, splat (i64 2047)
+  %sticky = or {operands} %carried, %x
+  %kept = and {operands} %sticky, splat (i64 -2048)
+  %offset = add {operands} %x, splat (i64 {offset})
+  %is_exact = icmp ult {operands} %offset, splat (i64 {limit})
+  %odd = select {choices} %is_exact, {operands} %x, {operands} %kept"""
+
+_FROM_INTEGER = """
+  %number = {itofp} {operands} {integer} to {floats}
+  %word = bitcast {floats} %number to {words}
+  %wide = and {words} %word, {work_magnitude}
+  %sign = and {words} %word, {work_sign}
+  %negative = icmp ne {words} %sign, zeroinitializer
+  %positive = xor {choices} %negative, splat (i1 true)
+  %nan = bitcast {choices} zeroinitializer to {choices}
+  %inf = bitcast {choices} zeroinitializer to {choices}"""
+
+# From the work float to ``%result``, the pattern of the target.
+
+_TO_INTEGER = """
+  %as_nan = select {choices} %nan, {words} {work_nan}, {words} %wide
+  %signs = select {choices} %negative, {words} {work_sign}, {words} zeroinitializer
+  %signed_bits = or {words} %as_nan, %signs
+  %value = bitcast {words} %signed_bits to {floats}
+  %integral = call {floats} @{instruction}.v{lanes}f{wide}({floats} %value)
+  %integers = call {integers} @llvm.{fptoi}.sat.v{lanes}i{width}.v{lanes}f{wide}({floats}
+    %integral)
+{clamped}
+  %result = {trunc_integers} {integers} %within to {results}"""
+
+#: Processors saturate integers of 32 bits; narrower ones are clamped.
+_NARROWER = """
+  %is_low = icmp slt {integers} %integers, {low}
+  %at_least = select {choices} %is_low, {integers} {low}, {integers} %integers
+  %is_high = icmp sgt {integers} %at_least, {high}
+  %within = select {choices} %is_high, {integers} {high}, {integers} %at_least"""
+
+_AS_WIDE = """
+  %within = bitcast {integers} %integers to {integers}"""
+
+_TO_WORK = """
+  %out = select {choices} %inf, {words} {beyond}, {words} %wide
+  %is_nan = bitcast {choices} %nan to {choices}"""
+
+_NARROW = """
+  %field = lshr {words} %wide, {work_fraction}
+  %is_normal = icmp ne {words} %field, zeroinitializer
+  %lead = select {choices} %is_normal, {words} {work_one}, {words} zeroinitializer
+  %fraction = and {words} %wide, {work_fraction_mask}
+  %significand = or {words} %fraction, %lead
+  %exponent = select {choices} %is_normal, {words} %field, {words} {one}
+  %is_below = icmp ult {words} %exponent, {least_field}
+  %missing = sub {words} {least_field}, %exponent
+  %more = select {choices} %is_below, {words} %missing, {words} zeroinitializer
+  %any_shift = add {words} %more, {dropped}
+  %is_far = icmp ugt {words} %any_shift, {most_shift}
+  %shift = select {choices} %is_far, {words} {most_shift}, {words} %any_shift
+  %whole = shl {words} {one}, %shift
+  %half = lshr {words} %whole, {one}
+{carry}
+  %sum = add {words} %significand, %carry
+  %units = lshr {words} %sum, %shift
+  %places = select {choices} %is_below, {words} {least_field}, {words} %exponent
+  %fields = sub {words} %places, {least_field}
+  %base = shl {words} %fields, {target_fraction}
+  %rounded = add {words} %base, %units
+{without_zero}
+  %is_over = icmp ugt {words} %numbers, {largest}
+  %over = select {choices} {stops}, {words} {largest}, {words} {beyond}
+  %bounded = select {choices} %is_over, {words} %over, {words} %numbers
+  %out = select {choices} %inf, {words} {beyond}, {words} %bounded"""
+
+#: What is added below the place, so that the sum carries whatever is rounded away from zero.
+_CARRY: dict[Rounding, str] = {
+    Rounding.TIES_TO_EVEN: """
+  %truncated = lshr {words} %significand, %shift
+  %last = and {words} %truncated, {one}
+  %below_half = sub {words} %half, {one}
+  %carry = add {words} %below_half, %last""",
+    Rounding.TIES_TO_AWAY: """
+  %carry = bitcast {words} %half to {words}""",
+    Rounding.TOWARD_ZERO: """
+  %carry = bitcast {words} zeroinitializer to {words}""",
+    Rounding.TOWARD_POSITIVE: """
+  %all = sub {words} %whole, {one}
+  %carry = select {choices} %negative, {words} zeroinitializer, {words} %all""",
+    Rounding.TOWARD_NEGATIVE: """
+  %all = sub {words} %whole, {one}
+  %carry = select {choices} %negative, {words} %all, {words} zeroinitializer""",
+}
+#: Whether numbers beyond the largest become that.
+_STOPS: dict[Rounding, str] = {
+    Rounding.TIES_TO_EVEN: "zeroinitializer",
+    Rounding.TIES_TO_AWAY: "zeroinitializer",
+    Rounding.TOWARD_ZERO: "splat (i1 true)",
+    Rounding.TOWARD_POSITIVE: "%negative",
+    Rounding.TOWARD_NEGATIVE: "%positive",
+}
+
+_WITH_ZERO = """
+  %numbers = bitcast {words} %rounded to {words}
+  %is_nan = bitcast {choices} %nan to {choices}"""
+
+#: A power of two is one less than its exponent and leading bit.
+_WITHOUT_ZERO = """
+  %powers = sub {words} %rounded, {one}
+  %numbers = select {choices} %is_below, {words} zeroinitializer, {words} %powers
+  %is_zero = icmp eq {words} %wide, zeroinitializer
+  %is_number = xor {choices} %is_zero, splat (i1 true)
+  %is_negative = and {choices} %negative, %is_number
+  %is_less = and {choices} %is_below, %is_number
+  %less_nan = and {choices} %is_less, {less_is_nan}
+  %zero_nan = and {choices} %is_zero, {zero_is_nan}
+  %nans = or {choices} %nan, %is_negative
+  %more_nans = or {choices} %nans, %less_nan
+  %is_nan = or {choices} %more_nans, %zero_nan"""
+
+_SIGN = """
+  %magnitudes = select {choices} %is_nan, {words} {target_nan}, {words} %out
+  %keeps_sign = {keeps_sign}
+  %is_signed = and {choices} %negative, %keeps_sign
+  %target_signs = select {choices} %is_signed, {words} {target_sign}, {words} zeroinitializer
+  %pattern = or {words} %magnitudes, %target_signs
+  %result = {trunc} {words} %pattern to {results}"""
+
+_INTEGER_TO_INTEGER = """
+{bounded}
+  %result = {resize} {operands} %bounded to {results}"""
+
+_AS_IT_IS = """
+  %bounded = bitcast {operands} %x to {operands}"""
+
+_CLAMP = """
+  %is_low = icmp {lt} {operands} %x, {low}
+  %raised = select {choices} %is_low, {operands} {low}, {operands} %x
+  %is_high = icmp {gt} {operands} %raised, {high}
+  %bounded = select {choices} %is_high, {operands} {high}, {operands} %raised"""
+
+_STORE = """
+  store {results} %result, ptr %to, align 1"""
+
+_STORE_PAIRS = """
+  %halves = and {results} %result, splat (i8 15)
+  %twos = bitcast {results} %halves to <{half_lanes} x i16>
+  %highs = lshr <{half_lanes} x i16> %twos, splat (i16 4)
+  %both = or <{half_lanes} x i16> %twos, %highs
+  %packed = trunc <{half_lanes} x i16> %both to {out_pairs}
+  store {out_pairs} %packed, ptr %to, align 1"""
+
+
+def is_supported(function: Function, source: DType, target: DType) -> bool:
+    """Whether there is a text for a function and its types."""
+    if not isinstance(function, Convert):
+        return False
+    # Without a float that has all 64-bit integers, only the processor's own rounding is left.
+    is_wide = not source.is_float and source.width == 64 and target is FLOAT64
+    return not is_wide or _is_rounded_at_once(function, source, target)
+
+
+def _is_rounded_at_once(function: Convert, source: DType, target: DType) -> bool:
+    """Whether the processor's conversion of integers gives the result."""
+    to_nearest = function.rounding is Rounding.TIES_TO_EVEN
+    return not source.is_float and to_nearest and target in (FLOAT32, FLOAT64)
+
+
+def conversion_text(function: Function, source: DType, target: DType, *, prefetch: bool) -> str:
+    """The LLVM module of a supported conversion, whose function is ``convert``."""
+    assert isinstance(function, Convert)
+    values = _values(function, source, target)
+    return _LOOP.format(
+        prefetch=PREFETCH if prefetch else "",
+        body="".join(_body(function, source, target)).format(**values),
+        **values,
+    )
+
+
+def _body(function: Convert, source: DType, target: DType) -> Iterator[str]:
+    work = _work(function, source, target)
+    yield _LOAD_PAIRS if source.is_sub_byte else _LOAD
+    if not (source.is_float or target.is_float):
+        yield _INTEGER_TO_INTEGER.replace("{bounded}", _CLAMP if function.saturates else _AS_IT_IS)
+    else:
+        yield from _widened(function, source, target, work)
+        if not target.is_float:
+            clamped = _NARROWER if target.width < 32 else _AS_WIDE
+            yield _TO_INTEGER.replace("{clamped}", clamped)
+        else:
+            yield from _narrowed(function, target, work)
+    yield _STORE_PAIRS if target.is_sub_byte else _STORE
+
+
+def _widened(function: Convert, source: DType, target: DType, work: DType) -> Iterator[str]:
+    if not source.is_float:
+        if source.width == 64 and not _is_rounded_at_once(function, source, target):
+            yield _TO_ODD
+        yield _FROM_INTEGER
+        return
+    yield _SPLIT + _SPECIALS[source.specials]
+    if source is work:
+        yield _SAME
+    elif source is FLOAT32:
+        yield _EXTEND
+    elif source.exponent_bits == work.exponent_bits or not source.mantissa_bits:
+        yield _RAISE
+    else:
+        yield _RAISE_OR_SCALE
+
+
+def _narrowed(function: Convert, target: DType, work: DType) -> Iterator[str]:
+    if target is work:
+        yield _TO_WORK
+    else:
+        zero = _WITH_ZERO if target.mantissa_bits else _WITHOUT_ZERO
+        carry = _CARRY[function.rounding]
+        yield _NARROW.replace("{carry}", carry).replace("{without_zero}", zero)
+    yield _SIGN
+
+
+def _work(function: Convert, source: DType, target: DType) -> DType:
+    """The float that computes: float32 if it has all operands, and normal numbers for all."""
+    if _is_rounded_at_once(function, source, target):
+        return target
+    needs_more = any(
+        dtype.width == 64 or (dtype.is_float and not dtype.mantissa_bits)
+        for dtype in (source, target)
+    )
+    return FLOAT64 if needs_more or (source.width == 32 and not source.is_float) else FLOAT32
+
+
+def _values(function: Convert, source: DType, target: DType) -> dict[str, Any]:
+    """The values in the texts: types, operations, and constants for all lanes."""
+    work = _work(function, source, target)
+    wide, floats = work.width, "double" if work is FLOAT64 else "float"
+    lowest, highest = (0, 0) if target.is_float else ends(target)
+    if not (source.is_float or target.is_float):
+        lowest, highest = max(lowest, ends(source)[0]), min(highest, ends(source)[1])
+    is_least_kept = function.saturates or function.rounding in (*_NEAREST, Rounding.TOWARD_POSITIVE)
+    source_bits, target_bits = 8 * source.itemsize, 8 * target.itemsize
+    integer_width = max(target.width, 32)
+    end_bits = integer_width if source.is_float else source_bits
+    odd_offset = 1 << 53 if source.is_signed else 0
+    words = {
+        "one": 1,
+        "magnitude_mask": (source.sign_bit or 1 << source.width) - 1,
+        "source_sign": source.sign_bit,
+        "source_exponents": source.exponent_mask,
+        "source_nan": source.nan or 0,
+        "source_one": 1 << source.mantissa_bits,
+        "raise": work.mantissa_bits - source.mantissa_bits,
+        "rebias": work.exponent_bias - source.exponent_bias << work.mantissa_bits,
+        "work_exponents": work.exponent_mask,
+        "work_sign": work.sign_bit,
+        "work_magnitude": work.sign_bit - 1,
+        "work_nan": nan_magnitude(work),
+        "work_fraction": work.mantissa_bits,
+        "work_fraction_mask": (1 << work.mantissa_bits) - 1,
+        "work_one": 1 << work.mantissa_bits,
+        "dropped": work.mantissa_bits - target.mantissa_bits,
+        "most_shift": work.mantissa_bits + 2,
+    }
+    if target.is_float:
+        words |= {
+            "least_field": least_exponent(target) + work.exponent_bias,
+            "target_fraction": target.mantissa_bits,
+            "largest": target.largest,
+            "beyond": beyond_largest(target, function.saturates),
+            "target_nan": nan_magnitude(target),
+            "target_sign": target.sign_bit,
+        }
+    least = 2.0 ** (least_exponent(source) - source.mantissa_bits) if source.is_float else 0.0
+    return {
+        "lanes": LANES,
+        "lanes_log": LANES.bit_length() - 1,
+        "lanes_mask": LANES - 1,
+        "half_lanes": LANES // 2,
+        "width_in": source.width,
+        "width_out": target.width,
+        "width": integer_width,
+        "wide": wide,
+        "line_in": source.nbytes(LANES),
+        "line_out": target.nbytes(LANES),
+        "interleaved": ", ".join(
+            f"i32 {lane // 2 + lane % 2 * LANES // 2}" for lane in range(LANES)
+        ),
+        "shift_right": "ashr" if source.is_signed and not source.is_float else "lshr",
+        "operands": f"<{LANES} x i{source_bits}>",
+        "results": f"<{LANES} x i{target_bits}>",
+        "pairs": f"<{LANES // 2} x i8>",
+        "out_pairs": f"<{LANES // 2} x i8>",
+        "words": f"<{LANES} x i{wide}>",
+        "integers": f"<{LANES} x i{integer_width}>",
+        "floats": f"<{LANES} x {floats}>",
+        "choices": f"<{LANES} x i1>",
+        "zext": "bitcast" if source_bits == wide else "zext",
+        "trunc": "bitcast" if target_bits == wide else "trunc",
+        "trunc_integers": "bitcast" if target_bits == integer_width else "trunc",
+        "resize": _resize(source_bits, target_bits, source.is_signed),
+        "itofp": "sitofp" if source.is_signed else "uitofp",
+        "fptoi": "fptosi" if target.is_signed or target.width < 32 else "fptoui",
+        "integer": "%odd" if source.width == 64 and work is not target else "%x",
+        "offset": odd_offset,
+        "limit": (1 << 53) + odd_offset,
+        "instruction": INSTRUCTIONS[function.rounding],
+        "stops": _STOPS[function.rounding],
+        "lt": "slt" if source.is_signed else "ult",
+        "gt": "sgt" if source.is_signed else "ugt",
+        "low": f"splat (i{end_bits} {lowest})",
+        "high": f"splat (i{end_bits} {highest})",
+        "keeps_sign": (
+            f"icmp ne <{LANES} x i{wide}> %magnitudes, zeroinitializer"
+            if target.specials == "negative_zero"
+            else f"bitcast <{LANES} x i1> splat (i1 true) to <{LANES} x i1>"
+        ),
+        "less_is_nan": f"splat (i1 {str(not is_least_kept).lower()})",
+        "zero_is_nan": f"splat (i1 {str(not function.saturates).lower()})",
+        "least": f"splat ({floats} 0x{struct.pack('>d', least).hex()})",
+        **{name: f"splat (i{wide} {word})" for name, word in words.items()},
+    }
+
+
+def _resize(source_bits: int, target_bits: int, is_signed: bool) -> str:
+    if source_bits == target_bits:
+        return "bitcast"
+    if source_bits > target_bits:
+        return "trunc"
+    return "sext" if is_signed else "zext"
