@@ -50,7 +50,7 @@ for (const dtype of FLOATS) {
     const unsigned = FORMATS[dtype].bits;
     const code = `
 import sys, numpy as np, ml_dtypes
-bits = np.array([int(s, 16) for s in sys.stdin.read().split()], "<u${unsigned / 8}")
+bits = np.array([int(s, 16) for s in sys.stdin.read().split()], "<u${Math.ceil(unsigned / 8)}")
 x = bits.view(${["float16", "float32", "float64"].includes(dtype) ? `np.${dtype}` : `ml_dtypes.${dtype}`})
 short = lambda v: np.format_float_scientific(v, unique=True, trim="-", exp_digits=1) if v.dtype.type.__module__ == "numpy" and np.isfinite(v) else ""
 for v in x: print(float(v).hex(), short(v))`;
@@ -110,6 +110,21 @@ test("the ends of the range", () => {
   assert.equal(parse("Infinity", "float8_e5m2"), 0x7cn);
 });
 
+test("formats without infinity, without -0, without a NaN, and of powers of two", () => {
+  for (const [text, bits] of /** @type {const} */ ([["-0", 0n], ["-1e-9", 0n], ["248", 0x80n], ["-inf", 0x80n], ["nan", 0x80n], ["240", 0x7fn]])) {
+    assert.equal(parse(text, "float8_e4m3fnuz"), bits, text);
+  }
+  for (const [text, bits] of /** @type {const} */ ([["-0", 8n], ["5", 6n], ["5.1", 7n], ["-1e9", 15n], ["inf", 7n], ["NaN", 7n], ["0.25", 0n], ["0.75", 2n]])) {
+    assert.equal(parse(text, "float4_e2m1fn"), bits, text);
+  }
+  for (const [text, bits] of /** @type {const} */ ([["1", 127n], ["1.5", 128n], ["1.49", 127n], ["1e-60", 0n], ["0", 255n], ["-1", 255n], ["1e39", 255n], ["NaN", 255n]])) {
+    assert.equal(parse(text, "float8_e8m0fnu"), bits, text);
+  }
+  assert.equal(format(0x80n, "float8_e5m2fnuz"), "NaN");
+  assert.deepEqual(parts(0x7fn, "float8_e8m0fnu"), { sign: "", exponent: "01111111", fraction: "" });
+  assert.deepEqual(parts(0xbn, "float4_e2m1fn"), { sign: "1", exponent: "01", fraction: "1" });
+});
+
 test("zeros, NaN, infinities and bits", () => {
   assert.equal(parse("-0", "float32"), 0x80000000n);
   assert.equal(parse("-.0e5", "float16"), 0x8000n);
@@ -127,12 +142,15 @@ test("zeros, NaN, infinities and bits", () => {
 
 test("integers", () => {
   assert.equal(parse("-1", "int8"), 255n);
+  assert.equal(parse("-8", "int4"), 8n);
+  assert.equal(format(15n, "int4"), "-1");
+  assert.equal(format(15n, "uint4"), "15");
   assert.equal(parse("1.5e1", "uint8"), 15n);
   assert.equal(parse("1.0", "int64"), 1n);
   assert.equal(parse("0.000", "uint8"), 0n);
   assert.equal(parse("9223372036854775807", "int64"), 2n ** 63n - 1n);
   assert.equal(format(2n ** 63n, "int64"), "-9223372036854775808");
-  for (const [text, dtype] of /** @type {const} */ ([["128", "int8"], ["-1", "uint8"], ["18446744073709551616", "uint64"], ["1e99999", "int32"], ["0.5", "int32"], ["NaN", "int32"], ["0x100", "uint8"]])) {
+  for (const [text, dtype] of /** @type {const} */ ([["128", "int8"], ["8", "int4"], ["16", "uint4"], ["-1", "uint8"], ["18446744073709551616", "uint64"], ["1e99999", "int32"], ["0.5", "int32"], ["NaN", "int32"], ["0x100", "uint8"]])) {
     assert.throws(() => parse(text, dtype), NotANumber, text);
   }
 });

@@ -87,6 +87,9 @@ test("numbers that a dtype lacks are told, and what stands for them", () => {
     ["1e400", "float32", "Infinity"],
     ["-1e400", "float16", "-Infinity"],
     ["1e400", "float8_e4m3fn", "NaN"],
+    ["-inf", "float8_e4m3fnuz", "NaN"],
+    ["NaN", "float4_e2m1fn", "6"],
+    ["2.5", "float4_e2m1fn", "2"],
     ["-1e-400", "float64", "-0"],
     ["1e-50", "float32", "0"],
   ])) {

@@ -220,7 +220,7 @@ function typed(values, shape, dtype, minRank) {
  */
 function choiceFor({ dtype, size }, catalog, choice) {
   if (dtype) return settle(catalog, { ...choice, dtype }).dtype === dtype ? { dtype } : { dialect: "ieee754", dtype };
-  if (size === 1 && !choice.dtype.startsWith("float8")) return { dialect: "ieee754", dtype: "float8_e4m3fn" };
+  if (size === 1 && !/^float[48]|4$/.test(choice.dtype)) return { dialect: "ieee754", dtype: "float8_e4m3fn" };
   return size === 2 ? { dialect: "ieee754", dtype: "bfloat16" } : {};
 }
 

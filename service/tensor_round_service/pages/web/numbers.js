@@ -3,17 +3,25 @@
 /** @import { DType } from "./client/index.js" */
 
 /**
+ * The patterns that are no numbers: infinities and NaNs, with all bits of the exponent; the `last`
+ * magnitude, a NaN; the `zero` with a sign, a NaN; or `none`.
+ *
+ * @typedef {"ieee" | "last" | "zero" | "none"} Specials
+ */
+
+/**
  * @typedef {object} Format
  * @property {"float" | "int" | "uint"} kind
  * @property {number} bits
  * @property {number} fraction Bits of the fraction; the exponent has the rest but the sign.
- * @property {boolean} hasInfinity
+ * @property {Specials} specials
+ * @property {boolean} isPower Whether the numbers are powers of two alone, without a sign.
  */
 
-/** @type {(bits: number, fraction: number, hasInfinity?: boolean) => Format} */
-const float = (bits, fraction, hasInfinity = true) => ({ kind: "float", bits, fraction, hasInfinity });
+/** @type {(bits: number, fraction: number, specials?: Specials, isPower?: boolean) => Format} */
+const float = (bits, fraction, specials = "ieee", isPower = false) => ({ kind: "float", bits, fraction, specials, isPower });
 /** @type {(kind: "int" | "uint", bits: number) => Format} */
-const integer = (kind, bits) => ({ kind, bits, fraction: bits, hasInfinity: false });
+const integer = (kind, bits) => ({ kind, bits, fraction: bits, specials: "none", isPower: false });
 
 /** @type {Readonly<Record<DType, Format>>} */
 export const FORMATS = {
@@ -21,7 +29,7 @@ export const FORMATS = {
   bfloat16: float(16, 7),
   float32: float(32, 23),
   float64: float(64, 52),
-  float8_e4m3fn: float(8, 3, false),
+  float8_e4m3fn: float(8, 3, "last"),
   float8_e5m2: float(8, 2),
   int8: integer("int", 8),
   int16: integer("int", 16),
@@ -31,6 +39,12 @@ export const FORMATS = {
   uint16: integer("uint", 16),
   uint32: integer("uint", 32),
   uint64: integer("uint", 64),
+  float8_e4m3fnuz: float(8, 3, "zero"),
+  float8_e5m2fnuz: float(8, 2, "zero"),
+  float8_e8m0fnu: float(8, 0, "last", true),
+  float4_e2m1fn: float(4, 1, "none"),
+  int4: integer("int", 4),
+  uint4: integer("uint", 4),
 };
 
 /** The input is not a number of the dtype; the message is a sentence for the user. */
@@ -44,9 +58,21 @@ const WORDS = { nan: "nan", inf: "infinity", infinity: "infinity" };
 const FAR = 1000;
 
 /** @type {(f: Format) => bigint} */
-const signBit = (f) => 1n << BigInt(f.bits - 1);
+const signBit = (f) => (f.isPower ? 0n : 1n << BigInt(f.bits - 1));
+/**
+ * All bits but the sign.
+ *
+ * @type {(f: Format) => bigint}
+ */
+const magnitudeMask = (f) => (1n << BigInt(f.bits - (f.isPower ? 0 : 1))) - 1n;
 /** @type {(f: Format) => number} */
-const bias = (f) => 2 ** (f.bits - 2 - f.fraction) - 1;
+const bias = (f) => 2 ** (f.bits - (f.isPower ? 1 : 2) - f.fraction) - (f.specials === "zero" ? 0 : 1);
+/**
+ * The exponent of the least numbers, which the subnormal ones have too.
+ *
+ * @type {(f: Format) => number}
+ */
+const least = (f) => (f.isPower ? 0 : 1) - bias(f);
 /** @type {(f: Format) => bigint} */
 const fractionMask = (f) => (1n << BigInt(f.fraction)) - 1n;
 /**
@@ -54,15 +80,21 @@ const fractionMask = (f) => (1n << BigInt(f.fraction)) - 1n;
  *
  * @type {(f: Format) => bigint}
  */
-export const largest = (f) => f.hasInfinity ? infinity(f) - 1n : signBit(f) - 2n;
+export const largest = (f) => {
+  if (f.specials === "ieee") return infinity(f) - 1n;
+  return magnitudeMask(f) - (f.specials === "last" ? 1n : 0n);
+};
 /**
- * The pattern of infinity; where there is none, that of NaN.
+ * The pattern of infinity; where there is none, that of NaN; where there is none, the largest number.
  *
  * @type {(f: Format) => bigint}
  */
-const infinity = (f) => f.hasInfinity ? (signBit(f) - 1n) & ~fractionMask(f) : signBit(f) - 1n;
+const infinity = (f) => {
+  if (f.specials === "zero") return signBit(f);
+  return f.specials === "ieee" ? magnitudeMask(f) & ~fractionMask(f) : magnitudeMask(f);
+};
 /** @type {(f: Format) => bigint} */
-const nan = (f) => (f.hasInfinity ? infinity(f) | (1n << BigInt(f.fraction - 1)) : infinity(f));
+const nan = (f) => (f.specials === "ieee" ? infinity(f) | (1n << BigInt(f.fraction - 1)) : infinity(f));
 
 /**
  * Parse a decimal, NaN, an infinity, or bits in hexadecimal. Throws {@link NotANumber}.
@@ -98,19 +130,23 @@ export function parse(text, dtype) {
  * @param {Format} f
  */
 function floatOf(sign, digits, power, f) {
-  const zero = sign ? signBit(f) : 0n;
   const whole = BigInt(digits);
+  if (f.isPower && (sign || whole === 0n)) return nan(f);
+  const zero = sign ? signBit(f) : 0n;
   const size = digits.length + power; // the value is below 10 ** size
-  if (whole === 0n || size < -FAR) return zero;
+  if (whole === 0n || size < -FAR) return f.specials === "zero" ? 0n : zero;
   if (size - (digits.length - String(whole).length) > FAR) return zero | infinity(f);
   const [num, den] = power >= 0 ? [whole * 10n ** BigInt(power), 1n] : [whole, 10n ** BigInt(-power)];
-  const least = 1 - bias(f);
   let exponent = bitLength(num) - bitLength(den);
   if (shift(den, exponent) > shift(num, -exponent)) exponent -= 1;
-  exponent = Math.max(exponent, least);
+  exponent = Math.max(exponent, least(f));
   const quantum = exponent - f.fraction;
-  const magnitude = (BigInt(exponent - least) << BigInt(f.fraction)) + divideToEven(shift(num, -quantum), shift(den, quantum));
-  return zero | (magnitude > largest(f) ? infinity(f) : magnitude);
+  const significand = divideToEven(shift(num, -quantum), shift(den, quantum));
+  // Powers of two have no significand of 0 either: the least one stands for what is below.
+  const above = f.isPower ? (significand > 1n ? 1n : 0n) : significand;
+  const magnitude = (BigInt(exponent - least(f)) << BigInt(f.fraction)) + above;
+  if (magnitude > largest(f)) return zero | infinity(f);
+  return magnitude === 0n && f.specials === "zero" ? 0n : zero | magnitude;
 }
 
 /**
@@ -170,12 +206,14 @@ export function numberOf(bits, dtype) {
   const f = FORMATS[dtype];
   if (f.kind !== "float") return Number(f.kind === "int" ? BigInt.asIntN(f.bits, bits) : bits);
   if (f.bits === 64) return /** @type {number} */ (new Float64Array(BigUint64Array.of(bits).buffer)[0]);
-  const magnitude = bits & (signBit(f) - 1n);
+  const magnitude = bits & magnitudeMask(f);
   const sign = magnitude === bits ? 1 : -1;
-  if (magnitude > largest(f)) return f.hasInfinity && magnitude === infinity(f) ? sign * Infinity : NaN;
-  const exponent = Number(magnitude >> BigInt(f.fraction));
-  const significand = Number(magnitude & fractionMask(f)) + (exponent ? 2 ** f.fraction : 0);
-  return sign * significand * 2 ** (Math.max(exponent, 1) - bias(f) - f.fraction);
+  if (f.specials === "zero" && bits === signBit(f)) return NaN;
+  if (magnitude > largest(f)) return f.specials === "ieee" && magnitude === infinity(f) ? sign * Infinity : NaN;
+  const exponent = Number(magnitude >> BigInt(f.fraction)) - bias(f);
+  const isNormal = exponent >= least(f);
+  const significand = Number(magnitude & fractionMask(f)) + (isNormal ? 2 ** f.fraction : 0);
+  return sign * significand * 2 ** (Math.max(exponent, least(f)) - f.fraction);
 }
 
 /**
@@ -202,8 +240,8 @@ export function parts(bits, dtype) {
   const f = FORMATS[dtype];
   const text = bits.toString(2).padStart(f.bits, "0");
   if (f.kind !== "float") return { sign: "", exponent: "", fraction: text };
-  const split = f.bits - f.fraction;
-  return { sign: text.slice(0, 1), exponent: text.slice(1, split), fraction: text.slice(split) };
+  const [start, split] = [f.isPower ? 0 : 1, f.bits - f.fraction];
+  return { sign: text.slice(0, start), exponent: text.slice(start, split), fraction: text.slice(split) };
 }
 
 /**
@@ -217,7 +255,7 @@ export function ordinal(bits, dtype) {
   const f = FORMATS[dtype];
   if (f.kind === "uint") return bits;
   if (f.kind === "int") return BigInt.asIntN(f.bits, bits);
-  return bits & signBit(f) ? -(bits & (signBit(f) - 1n)) : bits;
+  return bits & signBit(f) ? -(bits & magnitudeMask(f)) : bits;
 }
 
 /**
@@ -231,7 +269,7 @@ export function atOrdinal(at, dtype) {
   const f = FORMATS[dtype];
   const half = signBit(f);
   /** @type {Record<Format["kind"], [bigint, bigint]>} */
-  const ends = { float: [-largest(f), largest(f)], int: [-half, half - 1n], uint: [0n, 2n * half - 1n] };
+  const ends = { float: [f.isPower ? 0n : -largest(f), largest(f)], int: [-half, half - 1n], uint: [0n, 2n * half - 1n] };
   const [low, high] = ends[f.kind];
   const held = at < low ? low : at > high ? high : at;
   if (f.kind !== "float") return BigInt.asUintN(f.bits, held);

@@ -1,6 +1,7 @@
 /** Calls of the service that served the page. */
 
-import { Client, ConnectionFailed, descriptorOf, RequestRefused } from "./client/index.js";
+import { Client, ConnectionFailed, descriptorOf, fromWire, RequestRefused, toWire } from "./client/index.js";
+import { length } from "./tensor.js";
 
 /** @import { Descriptor, Differences, Rounding } from "./client/index.js" */
 /** @import { Catalog } from "./catalog.js" */
@@ -34,8 +35,8 @@ export const about = (client) => client.get("operators");
  * @returns {Promise<{ y: Tensor, backend: string, ms: number }>}
  */
 export async function execute(client, descriptor, x, signal) {
-  const result = await client.execute(descriptor, x.bytes, { signal });
-  const bytes = new Uint8Array(result.data, 0, x.bytes.length); // DirectML's lengths are multiples of 4
+  const result = await client.execute(descriptor, toWire(x.bytes, x.dtype), { signal });
+  const bytes = fromWire(new Uint8Array(result.data), x.dtype, length(x)); // DirectML's lengths are multiples of 4
   return { y: { ...x, bytes }, backend: result.backend, ms: result.timing["execute"] ?? 0 };
 }
 
@@ -66,7 +67,7 @@ export async function inEach(client, roundings, x, signal) {
  * @returns {Promise<Differences>}
  */
 export const differences = (client, x, signal) =>
-  client.compare(descriptorOf("ties_to_even", x.dtype, x.shape), x.bytes, { signal });
+  client.compare(descriptorOf("ties_to_even", x.dtype, x.shape), toWire(x.bytes, x.dtype), { signal });
 
 /**
  * Describe an error in a sentence.

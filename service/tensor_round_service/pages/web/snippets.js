@@ -1,7 +1,7 @@
 /** Programs that make the shown call. */
 
 import { dialectOf, versionOf, wordOf } from "./catalog.js";
-import { DTYPES } from "./client/index.js";
+import { DTYPES, toWire } from "./client/index.js";
 import { format, FORMATS, isNaNPattern, nanOf, numberOf } from "./numbers.js";
 import { length, patternAt } from "./tensor.js";
 
@@ -47,7 +47,7 @@ function curl(shown) {
   }
   const descriptor = JSON.stringify({ operator: word(shown), dtype: x.dtype, shape: x.shape });
   if (patterns(x).some((bits) => !isPlain(bits, x.dtype))) {
-    const octets = Array.from(x.bytes, (byte) => `\\${byte.toString(8).padStart(3, "0")}`).join("");
+    const octets = Array.from(toWire(x.bytes, x.dtype), (byte) => `\\${byte.toString(8).padStart(3, "0")}`).join("");
     return `# JSON cannot carry the bits of a NaN, so the tensor is sent as bytes.\nprintf '${octets}' | curl --fail-with-body${key} --data-binary @- \\\n  -H 'Operator-Descriptor: ${descriptor}' \\\n  ${url}round | od -An -v -tx1`;
   }
   const data = patterns(x).map((bits) => strictJson(format(bits, x.dtype))).join(",");
@@ -109,7 +109,8 @@ function tritonclient(shown) {
   const { url, choice, x, catalog } = shown;
   const { name: model, input, output, mode_parameter: mode } = dialectOf(catalog, choice.dialect).model;
   const { model_version: version } = versionOf(catalog, choice);
-  const isSmall = FORMATS[x.dtype].kind === "float" && FORMATS[x.dtype].bits === 8;
+  const isSmall = tritonType(x.dtype) === "UINT8" && x.dtype !== "uint8";
+  const isHalf = FORMATS[x.dtype].bits === 4;
   const parameters = { ...(mode ? { [mode]: choice.mode } : {}), ...(isSmall ? { dtype: x.dtype } : {}) };
   const host = new URL(url);
   const ssl = host.protocol === "https:" ? ", ssl=True" : "";
@@ -118,11 +119,16 @@ function tritonclient(shown) {
     `import ${needsKey(shown) ? "os, " : ""}${imports(x)}numpy as np, tritonclient.http as triton`,
     "",
     `x = ${numpyArray(shown)}`,
-    `tensor = triton.InferInput("${input}", x.shape, "${tritonType(x.dtype)}")`,
-    `tensor.set_data_from_numpy(${isSmall ? "x.view(np.uint8)" : "x"})`,
+    ...(isHalf
+      ? ["# Two elements have a byte.", "halves = np.append(x.reshape(-1).view(np.uint8), np.zeros(x.size % 2, np.uint8))", "sent = halves[::2] & 15 | halves[1::2] << 4"]
+      : [`sent = ${isSmall ? "x.view(np.uint8)" : "x"}`]),
+    `tensor = triton.InferInput("${input}", sent.shape, "${tritonType(x.dtype)}")`,
+    "tensor.set_data_from_numpy(sent)",
     `with triton.InferenceServerClient("${host.host}${host.pathname.replace(/\/$/, "")}"${ssl}) as client:`,
     `    answer = client.infer("${model}", [tensor], "${version}", parameters=${JSON.stringify(parameters)}${headers})`,
-    `    print(answer.as_numpy("${output}")${isSmall ? `.view(ml_dtypes.${x.dtype})` : ""})`,
+    `    y = answer.as_numpy("${output}")`,
+    ...(isHalf ? ["    y = np.stack([y & 15, y >> 4], -1).reshape(-1)[:x.size].reshape(x.shape)"] : []),
+    `    print(y${isSmall ? `.view(ml_dtypes.${x.dtype})` : ""})`,
   ].join("\n");
 }
 
@@ -162,7 +168,7 @@ function query(shown) {
 const imports = (x) => (isMlDtype(x.dtype) ? "ml_dtypes, " : "");
 
 /** @param {DType} dtype */
-const isMlDtype = (dtype) => FORMATS[dtype].kind === "float" && !NUMPY.has(dtype);
+const isMlDtype = (dtype) => FORMATS[dtype].bits === 4 || (FORMATS[dtype].kind === "float" && !NUMPY.has(dtype));
 
 /** @param {Shown} shown */
 function numpyArray({ x, file }) {
@@ -171,7 +177,7 @@ function numpyArray({ x, file }) {
   const all = patterns(x);
   const shape = x.shape.length === 1 ? "" : `.reshape(${x.shape.join(", ")})`;
   if (all.some((bits) => !isPlain(bits, x.dtype))) {
-    return `np.array([${all.map(hex).join(", ")}], np.uint${FORMATS[x.dtype].bits}).view(${own})${shape}`;
+    return `np.array([${all.map(hex).join(", ")}], np.uint${8 * DTYPES[x.dtype].bytes}).view(${own})${shape}`;
   }
   /** @type {Readonly<Record<string, string>>} */
   const words = { NaN: "np.nan", Infinity: "np.inf", "-Infinity": "-np.inf" };
@@ -203,10 +209,10 @@ function decimal(bits, dtype) {
 function typedArray(x) {
   const all = patterns(x);
   const { kind, bits } = FORMATS[x.dtype];
-  const unsigned = `${bits === 64 ? "BigUint" : "Uint"}${bits}Array`;
+  const unsigned = `${bits === 64 ? "BigUint" : "Uint"}${8 * DTYPES[x.dtype].bytes}Array`;
   const n = bits === 64 ? "n" : "";
   const raw = () => `${unsigned}.of(${all.map((pattern) => `${hex(pattern)}${n}`).join(", ")})`;
-  if (kind === "float" && bits < 32) return { array: raw(), isBits: true };
+  if (bits === 4 || (kind === "float" && bits < 32)) return { array: raw(), isBits: true };
   if (kind !== "float") {
     const name = kind === "uint" ? unsigned : `${bits === 64 ? "BigInt" : "Int"}${bits}Array`;
     return { array: `${name}.of(${all.map((pattern) => `${format(pattern, x.dtype)}${n}`).join(", ")})`, isBits: false };
@@ -220,6 +226,7 @@ function typedArray(x) {
 function tritonType(dtype) {
   const { kind, bits } = FORMATS[dtype];
   if (dtype === "bfloat16") return "BF16";
-  if (kind === "float") return bits === 8 ? "UINT8" : `FP${DTYPES[dtype].bytes * 8}`;
+  if (bits === 4 || (kind === "float" && bits === 8)) return "UINT8";
+  if (kind === "float") return `FP${bits}`;
   return `${kind.toUpperCase()}${bits}`;
 }

@@ -1,4 +1,4 @@
-/** A tensor as packed little-endian bytes, and tensors that are typed. */
+/** A tensor as little-endian bytes, at least one an element, and tensors that are typed. */
 
 import { DTYPES } from "./client/index.js";
 import { format, FORMATS, numberOf, parse } from "./numbers.js";

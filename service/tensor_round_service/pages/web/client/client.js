@@ -1,6 +1,6 @@
 /** The client: tensors over `POST /round`, in any runtime that has `fetch`. */
 
-import { dtypeOf } from "./dtypes.js";
+import { dtypeOf, fromWire, toWire } from "./dtypes.js";
 import { ConnectionFailed, NotFound, ProtocolViolation, RequestRefused, refusalOf } from "./errors.js";
 import { descriptorOf } from "./operators.js";
 
@@ -22,7 +22,7 @@ import { descriptorOf } from "./operators.js";
 
 /**
  * @typedef {object} TensorOptions
- * @property {DType} [dtype] The type of the bits in a `Uint16Array` or `Uint8Array`: bfloat16, float16, float8_e4m3fn ...
+ * @property {DType} [dtype] The type of the bits in a `Uint16Array` or `Uint8Array`: bfloat16, float16, float8_e4m3fn, int4 ...
  * @property {readonly number[]} [shape] The shape of the tensor; one dimension by default.
  */
 
@@ -139,9 +139,11 @@ export class Client {
    */
   async round(x, operator = "ties_to_even", { dtype, shape = [x.length], signal } = {}) {
     if (!IS_LITTLE_ENDIAN) throw new TypeError("typed arrays are big-endian here: use execute");
-    const descriptor = descriptorOf(operator, dtypeOf(x, dtype), shape);
-    const view = /** @type {ArrayBufferView<ArrayBuffer>} */ (x);
-    const { data } = await this.execute(descriptor, view, signal ? { signal } : {});
+    const kind = dtypeOf(x, dtype);
+    const bytes = new Uint8Array(/** @type {ArrayBuffer} */ (x.buffer), x.byteOffset, x.byteLength);
+    const descriptor = descriptorOf(operator, kind, shape);
+    const result = await this.execute(descriptor, toWire(bytes, kind), signal ? { signal } : {});
+    const data = fromWire(new Uint8Array(result.data), kind, x.length).buffer;
     const Kind = /** @type {new (buffer: ArrayBuffer, at: number, length: number) => T} */ (x.constructor);
     return new Kind(data, 0, x.length); // DirectML's lengths are multiples of 4
   }

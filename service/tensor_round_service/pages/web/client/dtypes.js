@@ -1,7 +1,8 @@
 /** Data types: sizes, and typed arrays. */
 
 /**
- * Every data type of the service, with its size in bytes.
+ * Every data type of the service, with the size of an element in an array. Those of 4 bits have a
+ * byte each there, and half of one on the wire.
  *
  * @satisfies {Record<string, { bytes: number }>}
  */
@@ -20,6 +21,12 @@ export const DTYPES = /** @type {const} */ ({
   uint16: { bytes: 2 },
   uint32: { bytes: 4 },
   uint64: { bytes: 8 },
+  float8_e4m3fnuz: { bytes: 1 },
+  float8_e5m2fnuz: { bytes: 1 },
+  float8_e8m0fnu: { bytes: 1 },
+  float4_e2m1fn: { bytes: 1 },
+  int4: { bytes: 1 },
+  uint4: { bytes: 1 },
 });
 
 /** @typedef {keyof typeof DTYPES} DType */
@@ -50,7 +57,7 @@ const OF_ARRAY = {
 
 /**
  * Return the dtype of an array. Types without a typed array are given as bits in a `Uint16Array`
- * (bfloat16, float16) or a `Uint8Array` (8-bit floats); `stated` names their type.
+ * (bfloat16, float16) or a `Uint8Array` (8-bit floats, types of 4 bits); `stated` names their type.
  *
  * @param {TypedArray} x
  * @param {DType} [stated]
@@ -65,4 +72,31 @@ export function dtypeOf(x, stated) {
     throw new TypeError(`a ${x[Symbol.toStringTag]} cannot hold ${stated}`);
   }
   return stated;
+}
+
+/** @type {ReadonlySet<DType>} */
+const OF_4_BITS = new Set(["float4_e2m1fn", "int4", "uint4"]);
+
+/**
+ * Return the bytes of elements on the wire: of two of 4 bits in a byte, the first is the low half.
+ *
+ * @param {Uint8Array<ArrayBuffer>} elements
+ * @param {DType} dtype
+ */
+export function toWire(elements, dtype) {
+  if (!OF_4_BITS.has(dtype)) return elements;
+  const half = (/** @type {number} */ at) => (elements[at] ?? 0) & 15;
+  return Uint8Array.from({ length: Math.ceil(elements.length / 2) }, (_, at) => half(2 * at) | (half(2 * at + 1) << 4));
+}
+
+/**
+ * Return `length` elements in their bytes on the wire.
+ *
+ * @param {Uint8Array<ArrayBuffer>} bytes
+ * @param {DType} dtype
+ * @param {number} length
+ */
+export function fromWire(bytes, dtype, length) {
+  if (!OF_4_BITS.has(dtype)) return bytes.subarray(0, length * DTYPES[dtype].bytes);
+  return Uint8Array.from({ length }, (_, at) => ((bytes[at >> 1] ?? 0) >> (4 * (at & 1))) & 15);
 }

@@ -1,7 +1,7 @@
 /** JavaScript client of tensor-round: exact tensor rounding, to the last bit. */
 
 export * from "./client.js";
-export { DTYPES } from "./dtypes.js";
+export { DTYPES, fromWire, toWire } from "./dtypes.js";
 export * from "./errors.js";
 export * from "./operators.js";
 
