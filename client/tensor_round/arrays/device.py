@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from ..contract.array_forms import torch_dtype
 from ..contract.dtypes import BY_NAME, dtype_name
+from ..contract.errors import InvalidArgument
 
 
 class _Cupy:
@@ -52,9 +53,15 @@ class _Cupy:
             return x.copy(order="C")
 
     def empty_like(self, x: Any, dtype: str) -> Any:
-        """A new packed array of the same shape on the same device; ``dtype`` is canonical."""
+        """A new packed array of the same shape on the same device.
+
+        ``dtype`` is canonical; raises :class:`InvalidArgument` for one that the library lacks.
+        """
         with x.device:
-            return sys.modules[self.module].empty(x.shape, BY_NAME[dtype].numpy)
+            try:
+                return sys.modules[self.module].empty(x.shape, BY_NAME[dtype].numpy)
+            except (TypeError, ValueError) as error:
+                raise _lacking(self.module, dtype) from error
 
     def assign(self, target: Any, x: Any) -> None:
         """Copy the elements of ``x`` into ``target``, which may have any strides."""
@@ -91,11 +98,17 @@ class _Torch:
 
     def empty_like(self, x: Any, dtype: str) -> Any:
         torch = sys.modules[self.module]
-        own = getattr(torch, dtype)
+        own = getattr(torch, dtype, None)
+        if own is None:
+            raise _lacking(self.module, dtype)
         return torch.empty_like(x.detach(), dtype=own, memory_format=torch.contiguous_format)
 
     def assign(self, target: Any, x: Any) -> None:
         target.detach().copy_(x)
+
+
+def _lacking(module: str, dtype: str) -> InvalidArgument:
+    return InvalidArgument(f"{module} has no {dtype}: copy x to the CPU")
 
 
 ArrayLibrary = _Cupy | _Torch

@@ -173,7 +173,10 @@ class DeviceRounder:
         """Round an array of that library; see :meth:`Client.round`."""
         refuse_loss_of_gradient(x)
         prepared = operator.prepare(library.dtype(x), tuple(x.shape))
-        to = prepared.call.output.dtype.name
+        made = prepared.call.output.dtype
+        to = made.name
+        if made.is_sub_byte or prepared.call.input.dtype.is_sub_byte:
+            raise InvalidArgument(f"{library.module} has no elements of 4 bits: copy x to the CPU")
         if out is not None:
             _check_out(library, x, out, to)
         source = x if library.is_packed(x) else library.packed_copy(x)

@@ -128,9 +128,7 @@ async def _receive_tensor(
 ) -> None:
     """Round into the reader: piece by piece into its buffers, if both layouts are alike."""
     operands, results = call.input, call.output
-    # A byte's second half may be no element, and would become one.
-    is_odd = operands.dtype.is_sub_byte and operands.element_count % 2 and not call.keeps_width
-    if not call.is_flat or is_odd:
+    if not call.is_flat:
         round_all = partial(engine.round_all, call, payload, partial(copy_into, reader))
         await run(round_all, call.nbytes)
         return

@@ -166,7 +166,9 @@ def test_an_array_comes_back_on_the_device_and_none_of_it_crossed_the_socket(
     assert regions(sharing) == []
 
 
-@pytest.mark.parametrize("dtype", [*FLOATS, "int64"])
+@pytest.mark.parametrize(
+    "dtype", [*(name for name in FLOATS if not BY_NAME[name].is_sub_byte), "int64"]
+)
 def test_every_dtype(client: AnyClient, pool: SharedPool, dtype: str) -> None:
     row = BY_NAME[dtype]
     patterns = np.arange(600, dtype=row.bits) * row.bits.type(101)
@@ -196,6 +198,8 @@ def test_casts_stay_on_the_device(
     assert_like(out, X.astype("<f8"))
     with pytest.raises(tr.InvalidArgument, match="out has dtype float64, the result has int8"):
         client.cast(x, "int8", out=out)
+    with pytest.raises(tr.InvalidArgument, match="hostcuda has no elements of 4 bits"):
+        client.cast(x, "int4")
 
 
 def test_out_on_the_operand_s_memory_is_no_wrong_result(
