@@ -33,6 +33,7 @@ MADE: dict[str, Callable[[str], str]] = {
     "docs/specifications.md": lambda _: specifications.page(),
     "docs/published-suites.md": lambda _: suites.page(),
     "docs/staircase.svg": lambda _: pictures.staircase(),
+    "docs/casts.svg": lambda _: pictures.casts(),
     "docs/parts.svg": lambda _: pictures.parts(),
     "deploy/kubernetes/overlays/monitoring/prometheus-rule.yaml": lambda _: (
         RULE + indent((ROOT / "deploy/monitoring/alerts.yml").read_text(), "  ")

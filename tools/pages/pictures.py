@@ -1,20 +1,24 @@
-"""docs/staircase.svg, the five directions as steps, and docs/parts.svg, what calls what.
+"""docs/staircase.svg and docs/casts.svg, directions as steps, and docs/parts.svg, what calls what.
 
-Every step and every point is a rounding by the service's engine, in float32.
+Every step and every point is a rounding or a cast by the service's engine, of float32.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
+import ml_dtypes
 import numpy as np
+import numpy.typing as npt
 
 import tensor_round as tr
 
-#: A panel for each direction.
-PANELS = [rounding.value for rounding in tr.Rounding]
-SIDE, GAP, UNIT, REACH = 180, 20, 30, 3
+Floats = npt.NDArray[np.float32]
+
+SIDE, GAP, REACH = 180, 20, 3
 STEPS_STYLE = (
     "text{font:12px sans-serif;fill:#222}.grid{stroke:#ddd}.axis{stroke:#888}"
     ".step{stroke:#3949ab;stroke-width:3}.at{fill:#3949ab}"
@@ -22,62 +26,103 @@ STEPS_STYLE = (
     "@media(prefers-color-scheme:dark){text{fill:#e6edf3}.grid{stroke:#30363d}.axis{stroke:#8b949e}"
     ".step{stroke:#8c9eff}.at{fill:#8c9eff}.off{fill:#0d1117;stroke:#8c9eff}.paper{fill:#0d1117}}"
 )
+#: The narrow type of casts.svg, from half its largest number beyond it on either side.
+NARROW, NARROW_REACH = "float4_e2m1fn", 7
 
 
-def steps(client: tr.Client, rounding: str) -> Iterator[tuple[int, float, float, bool, bool]]:
-    """Each step: its height, where it begins and ends, and whether the ends belong to it.
+@dataclass(frozen=True)
+class Panel:
+    """A function from -``reach`` to ``reach``, which has steps at some of ``places`` alone."""
 
-    Ends are halves or integers: directions differ nowhere else.
-    """
-    places = np.arange(-REACH * 2, REACH * 2 + 1, dtype=np.float32) / 2
-    below = np.nextafter(places, np.float32(-9))
-    above = np.nextafter(places, np.float32(9))
-    x = np.stack([below, places, above], 1).ravel()[1:-1]
-    height = client.round(x, tr.IEEE754Round(rounding))
-    for y, run in groupby(range(len(x)), key=lambda i: int(height[i])):
-        ends = list(run)
-        first, last = x[ends[0]], x[ends[-1]]
-        yield y, round(2 * first) / 2, round(2 * last) / 2, first in places, last in places
+    title: str
+    function: Callable[[Floats], npt.NDArray[Any]]
+    places: Floats
+    reach: int
+
+    def x(self, value: float) -> str:
+        """The place of an argument in the picture."""
+        return f"{(value + self.reach) * SIDE / (2 * self.reach):g}"
+
+    def y(self, value: float) -> str:
+        """The place of a result."""
+        return f"{(self.reach - value) * SIDE / (2 * self.reach):g}"
+
+    def steps(self) -> Iterator[tuple[float, float, float, bool, bool]]:
+        """Each step: its height, where it begins and ends, and whether the ends belong to it."""
+        below = np.nextafter(self.places, np.float32(-9))
+        above = np.nextafter(self.places, np.float32(9))
+        x = np.stack([below, self.places, above], 1).ravel()[1:-1]
+        height = self.function(x).astype(np.float32) + np.float32(0)
+        for y, run in groupby(range(len(x)), key=lambda i: float(height[i])):
+            ends = list(run)
+            first, last = x[ends[0]], x[ends[-1]]
+            begins, stops = first in self.places, last in self.places
+            yield y, self._nearest(first), self._nearest(last), begins, stops
+
+    def _nearest(self, value: np.float32) -> float:
+        return float(self.places[np.abs(self.places - value).argmin()])
+
+    def draw(self) -> str:
+        """The panel, as SVG."""
+        drawn = [f'<text x="{SIDE / 2:g}" y="-14" text-anchor="middle">{self.title}</text>']
+        for at in range(-self.reach, self.reach + 1):
+            kind = "grid" if at else "axis"
+            drawn.append(f'<path class="{kind}" d="M{self.x(at)} 0V{SIDE}M0 {self.y(at)}H{SIDE}"/>')
+        found = list(self.steps())
+        for height, first, last, *_ in found:
+            line = f"M{self.x(first)} {self.y(height)}H{self.x(last)}"
+            drawn.append(f'<path class="step" d="{line}"/>')
+        for height, first, last, begins, ends in found:
+            for place, belongs in ((first, begins), (last, ends)):
+                if abs(place) < self.reach:
+                    kind = "at" if belongs else "off"
+                    at = f'cx="{self.x(place)}" cy="{self.y(height)}"'
+                    drawn.append(f'<circle class="{kind}" {at} r="3.5"/>')
+        for at in (-self.reach, self.reach):
+            drawn.append(f'<text x="{self.x(at)}" y="{SIDE + 14}" text-anchor="middle">{at}</text>')
+        return "".join(drawn)
 
 
 def staircase() -> str:
-    """The whole picture, as SVG."""
-    width = len(PANELS) * (SIDE + GAP) + GAP
-    parts = [
+    """The five directions, as SVG: they differ at halves and integers alone."""
+    places = np.arange(-REACH * 2, REACH * 2 + 1, dtype=np.float32) / 2
+    with tr.Client("local:") as client:
+        panels = [
+            Panel(rounding.value, lambda x, by=rounding: client.round(x, by), places, REACH)
+            for rounding in tr.Rounding
+        ]
+        return _picture("The five rounding directions as staircases from -3 to 3", panels)
+
+
+def casts() -> str:
+    """A cast to a type of 15 numbers in the five directions, as SVG."""
+    numbers = np.unique(np.arange(16, dtype=np.uint8).view(ml_dtypes.float4_e2m1fn).astype("f4"))
+    ends = np.array([-NARROW_REACH, NARROW_REACH], np.float32)
+    places = np.unique([*numbers, *(numbers[1:] + numbers[:-1]) / 2, *ends]).astype(np.float32)
+    with tr.Client("local:") as client:
+        panels = [
+            Panel(
+                rounding.value,
+                lambda x, by=rounding: client.cast(x, NARROW, rounding=by),
+                places,
+                NARROW_REACH,
+            )
+            for rounding in tr.Rounding
+        ]
+        return _picture(f"Casts to {NARROW} in the five directions, from -7 to 7", panels)
+
+
+def _picture(title: str, panels: list[Panel]) -> str:
+    width = len(panels) * (SIDE + GAP) + GAP
+    drawn = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {SIDE + 60}" role="img">',
-        "<title>The five rounding directions as staircases from -3 to 3</title>",
+        f"<title>{title}</title>",
         f'<style>{STEPS_STYLE}</style><rect class="paper" width="{width}" height="{SIDE + 60}"/>',
     ]
-    with tr.Client("local:") as client:
-        for number, rounding in enumerate(PANELS):
-            left = GAP + number * (SIDE + GAP)
-            parts.append(f'<g transform="translate({left} 40)">{_panel(client, rounding)}</g>')
-    return "\n".join([*parts, "</svg>", ""])
-
-
-def _panel(client: tr.Client, rounding: str) -> str:
-    drawn = [f'<text x="{SIDE / 2:g}" y="-14" text-anchor="middle">{rounding}</text>']
-    for at in range(-REACH, REACH + 1):
-        kind = "grid" if at else "axis"
-        drawn.append(f'<path class="{kind}" d="M{_x(at)} 0V{SIDE}M0 {_y(at)}H{SIDE}"/>')
-    for height, first, last, *_ in steps(client, rounding):
-        drawn.append(f'<path class="step" d="M{_x(first)} {_y(height)}H{_x(last)}"/>')
-    for height, first, last, begins, ends in steps(client, rounding):
-        for place, belongs in ((first, begins), (last, ends)):
-            if abs(place) < REACH:
-                kind = "at" if belongs else "off"
-                drawn.append(f'<circle class="{kind}" cx="{_x(place)}" cy="{_y(height)}" r="3.5"/>')
-    for at in (-REACH, REACH):
-        drawn.append(f'<text x="{_x(at)}" y="{SIDE + 14}" text-anchor="middle">{at}</text>')
-    return "".join(drawn)
-
-
-def _x(value: float) -> str:
-    return f"{(value + REACH) * UNIT:g}"
-
-
-def _y(value: float) -> str:
-    return f"{(REACH - value) * UNIT:g}"
+    for number, panel in enumerate(panels):
+        left = GAP + number * (SIDE + GAP)
+        drawn.append(f'<g transform="translate({left} 40)">{panel.draw()}</g>')
+    return "\n".join([*drawn, "</svg>", ""])
 
 
 #: Each box: its left and upper edge, its width, its class, its text.
