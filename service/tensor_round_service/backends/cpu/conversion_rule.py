@@ -71,12 +71,11 @@ class _Numbers:
 
     def highest_exponent(self) -> Integers:
         """The exponent of the leading bit; one below that of the last bit for a zero."""
-        rest, length = self.significand.copy(), np.zeros_like(self.exponent)
-        for step in (32, 16, 8, 4, 2, 1):
-            is_longer = rest >> step > 0
-            length += np.where(is_longer, step, 0)
-            rest = np.where(is_longer, rest >> step, rest)
-        return length + (rest > 0) - 1 + self.exponent
+        # frexp is exact for integers of up to 53 bits, and 64 without the last 11 are such.
+        is_long = self.significand >= 1 << 53
+        floats = np.where(is_long, self.significand >> 11, self.significand).astype(np.float64)
+        lengths = np.frexp(floats)[1] + np.where(is_long, 11, 0)
+        return lengths - 1 + self.exponent
 
     def units(self, place: Integers | int, rounding: Rounding) -> Words:
         """The magnitudes in units of ``2^place``, rounded to integers of at most 64 bits."""

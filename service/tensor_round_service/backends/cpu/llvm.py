@@ -134,7 +134,9 @@ def llvm_kernels() -> LlvmKernels:
 def compiled(dtype: DType) -> dict[Rounding, Loop]:
     """Compile the kernels of a type, without a proof. Raises :class:`CannotCompile`."""
     engine = _engine(module_text(dtype, prefetch=_prefetches()))
-    return {rounding: _loop(engine, str(rounding), dtype) for rounding in Rounding}
+    # Elements of 4 bits are rounded two at a time.
+    together = 8 // dtype.width if dtype.is_sub_byte else 1
+    return {rounding: _loop(engine, str(rounding), dtype, together) for rounding in Rounding}
 
 
 def compiled_conversion(function: Function, source: DType, target: DType) -> Loop:
@@ -193,20 +195,28 @@ def proved(found: Loop, function: Function, source: DType, target: DType) -> Loo
     return found
 
 
-def _loop(engine: Any, name: str, target: DType) -> Loop:
+def _loop(engine: Any, name: str, target: DType, together: int = 1) -> Loop:
+    """The loop of a function that counts groups of so many elements."""
     function = _LOOP(engine.get_function_address(name))
-    return Loop(partial(_run, function, engine, target.is_sub_byte), SPLIT_BYTES)
+    return Loop(partial(_run, function, engine, target.is_sub_byte, together), SPLIT_BYTES)
 
 
 def _run(
-    function: Any, _owner: Any, has_pairs: bool, source: Bytes, target: Bytes, count: int
+    function: Any,
+    _owner: Any,
+    has_pairs: bool,
+    together: int,
+    source: Bytes,
+    target: Bytes,
+    count: int,
 ) -> None:
     """Compute without the GIL; ``_owner`` keeps the machine code alive."""
     if not target.size:
         return
     # Takes a third of the time of ``target.ctypes.data``, but works for writable memory only.
     to = ctypes.addressof(ctypes.c_char.from_buffer(target.data))
-    function(to if source is target else source.ctypes.data, to, count)
+    groups = -(-count // together)
+    function(to if source is target else source.ctypes.data, to, groups)
     if has_pairs and count & 1:
         target[-1] &= 0x0F
 

@@ -13,7 +13,7 @@ import pytest
 
 from support.cases.backend_calls import sample_pair
 from tensor_round.contract.dtypes import BY_NAME, ROUNDABLE, DType
-from tensor_round.contract.functions import RoundToIntegral
+from tensor_round.contract.functions import Convert, Function, RoundToIntegral
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends.select import compiled_kernels
 
@@ -22,6 +22,7 @@ if compiled_kernels() is None:
 
 from tensor_round_service.backends.cpu import llvm
 from tensor_round_service.backends.cpu.llvm import DTYPES, LlvmKernels, llvm_kernels
+from tensor_round_service.backends.cpu.llvm_conversions import conversion_text
 from tensor_round_service.backends.cpu.llvm_kernels import module_text
 from tensor_round_service.backends.cpu.loops import Loop
 
@@ -130,12 +131,48 @@ def test_every_length_rounds_all_and_no_more(dtype: DType, rounding: Rounding) -
         patterns, right = (
             np.resize(each[::2] | each[1::2] << 4, 200) for each in (patterns, right)
         )
+    in_a_group = 2 if dtype.is_sub_byte else 1
     for count in range(len(patterns)):
         source, apart = patterns.copy(), patterns.copy()
         wanted = np.concatenate([right[:count], patterns[count:]])
         run = source.view(np.uint8)[: count * dtype.itemsize]
-        kernel.run(run, apart.view(np.uint8)[: run.size], count)
+        kernel.run(run, apart.view(np.uint8)[: run.size], count * in_a_group)
         np.testing.assert_array_equal(source, patterns)
         np.testing.assert_array_equal(apart, wanted)
-        kernel.run(run, run, count)
+        kernel.run(run, run, count * in_a_group)
         np.testing.assert_array_equal(source, wanted)
+
+
+def test_a_conversion_is_compiled_when_it_is_first_asked_for() -> None:
+    """NumPy serves meanwhile; what has no text is not asked for again."""
+    kernels = LlvmKernels()
+    function, types = Convert(Rounding.TIES_TO_AWAY), (BY_NAME["float32"], BY_NAME["bfloat16"])
+    assert kernels.get(function, *types) is None
+    kernels.wait()
+    first = kernels.get(function, *types)
+    assert first is not None
+    assert kernels.get(Convert(Rounding.TOWARD_ZERO), *types) is None
+    kernels.wait()
+    assert kernels.get(Convert(Rounding.TOWARD_ZERO), *types) is not None
+    assert kernels.get(function, *types) is first
+    without_text = Convert(Rounding.TOWARD_ZERO), BY_NAME["int64"], BY_NAME["float64"]
+    for _ in range(2):
+        assert kernels.get(*without_text) is None
+        kernels.wait()
+
+
+def test_a_conversion_that_gives_one_other_bit_is_not_used(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def cut(function: Function, source: DType, target: DType, *, prefetch: bool) -> str:
+        text = conversion_text(function, source, target, prefetch=prefetch)
+        return text.replace("%sum = add ", "%sum = or ")
+
+    monkeypatch.setattr(llvm, "conversion_text", cut)
+    kernels = LlvmKernels()
+    key = Convert(Rounding.TIES_TO_EVEN), BY_NAME["float32"], BY_NAME["float16"]
+    for _ in range(2):
+        assert kernels.get(*key) is None
+        kernels.wait()
+    assert "float32 to float16 ties_to_even differs from NumPy's" in caplog.text
+    assert integral(kernels, BY_NAME["float32"], Rounding.TIES_TO_EVEN) is not None

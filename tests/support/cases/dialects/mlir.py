@@ -167,7 +167,7 @@ CONVERT = OperatorCases(
         (
             {"op": "arith.uitofp", "result_element_type": "i32"},
             {
-                "element_type": "mlir: arith.uitofp takes one of i4, i8, i16, i32, i64 here, got f32",
+                "element_type": "arith.uitofp takes one of i4, i8, i16, i32, i64 here, got f32",
                 "result_element_type": "mlir: arith.uitofp takes one of f16, bf16, f32, f64, ",
             },
         ),
