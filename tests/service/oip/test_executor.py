@@ -30,7 +30,7 @@ from support.http.inference_form import (
     tensor,
 )
 from support.segments import PREFIX, Segment, segment
-from tensor_round.contract.dtypes import BY_OIP
+from tensor_round.contract.dtypes import BY_OIP, DTYPES
 from tensor_round.contract.errors import InvalidDescriptor, NotFound
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service import counters
@@ -355,7 +355,8 @@ def told(model: Model, name: str) -> str:
     return value
 
 
-DATATYPES = [*BY_OIP, "UINT8:float8_e4m3fn", "UINT8:float8_e5m2", "BOOL", "BYTES"]
+CARRIED = [f"UINT8:{dtype.name}" for dtype in DTYPES if dtype.oip is None]
+DATATYPES = [*BY_OIP, *CARRIED, "BOOL", "BYTES"]
 
 
 @each_model
