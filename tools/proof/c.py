@@ -209,6 +209,9 @@ class Program:
             value = self._expression()
             self._expect(")")
             return value
+        if token == "~":
+            value = self._promoted(self._operand())
+            return Value(self.script.apply("not", value.term), value.type)
         if token[0].isdigit():
             return _constant(self.script, token)
         if token in ("true", "false"):

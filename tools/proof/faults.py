@@ -54,6 +54,15 @@ _TABLE: dict[tuple[str, str, str], dict[str, tuple[str, str]]] = {
         "the upper lane loses its sign": ("w & 0x80008000", "w & 0x00008000"),
     },
     ("CUDA C -ftz", "float8_e5m2", "ties_to_even"): {"lanes exchanged": ("0x4441", "0x4442")},
+    ("CUDA C -ftz", "float8_e4m3fnuz", "toward_zero"): {
+        "a negative zero": ("s & (r +", "s | 0 & (r +"),
+    },
+    ("CUDA C -ftz", "float4_e2m1fn", "ties_to_even"): {
+        "2 is taken for a half": ("w & ~(w >> 2)", "w & ~(w >> 3)"),
+    },
+    ("LLVM IR", "float8_e5m2fnuz", "ties_to_even"): {
+        "the NaN without a sign": ("%is_sign = icmp eq", "%is_sign = icmp ne"),
+    },
     ("LLVM IR", "float64", "toward_zero"): {
         "ties away in place of truncation": ("@llvm.trunc.", "@llvm.round."),
     },
