@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from support.cases.array_cases import off_wire, on_wire
 from support.devices import host_kernels
 from tensor_round.contract.call import Call
 from tensor_round.contract.dtypes import BY_NAME
@@ -128,11 +129,13 @@ def by_backend(round_: Callable[[Call, Bits, Bits], object]) -> RoundBits:
     """A backend's results, by its method that rounds one run of bytes into another."""
 
     def run(dtype: str, rounding: str, patterns: Bits) -> Bits:
-        layout = Layout.of(BY_NAME[dtype], (patterns.size,))
-        results = np.empty_like(patterns)
+        row = BY_NAME[dtype]
+        layout = Layout.of(row, (patterns.size,))
         call = Call.packed_output(RoundToIntegral(Rounding(rounding)), layout)
-        round_(call, patterns.view(np.uint8), results.view(np.uint8))
-        return results
+        operands = np.frombuffer(on_wire(patterns.view(row.numpy)), np.uint8).copy()
+        results = np.empty_like(operands)
+        round_(call, operands, results)
+        return off_wire(results.tobytes(), dtype, patterns.size).view(patterns.dtype)
 
     return run
 

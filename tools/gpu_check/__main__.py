@@ -35,7 +35,10 @@ RESULTS = Path(__file__).parent.parent.parent / "bench" / "results"
 
 #: Of float64, whose patterns are too many.
 FLOAT64_COUNT = 1 << 26
-DTYPES = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float64", "float32")
+DTYPES = (
+    "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz",
+    "float4_e2m1fn", "float64", "float32",
+)  # fmt: skip
 #: By dtype and direction; None where time ran out.
 Mismatches = dict[str, dict[str, int | None]]
 

@@ -18,7 +18,7 @@ import tensor_round as tr
 from support.http.native_form import ieee754
 from support.services.server import Service
 from tensor_round.contract.call import Call
-from tensor_round.contract.dtypes import BY_NAME, DTYPES
+from tensor_round.contract.dtypes import BY_NAME, ROUNDABLE
 from tensor_round.contract.functions import RoundToIntegral
 from tensor_round.contract.layout import Layout
 from tensor_round.contract.rounding import Rounding
@@ -62,9 +62,9 @@ def kernels(device: CupyDevice) -> tuple[float, dict[str, dict[str, float]]]:
     with device.stream() as stream:
         _fill(stream, source)
         copying = seconds(stream, lambda: stream.copy(source, target))
-        for dtype in DTYPES:
+        for dtype in ROUNDABLE:
             for rounding in Rounding if dtype.is_float else ():
-                function, count = RoundToIntegral(rounding), nbytes // dtype.itemsize
+                function, count = RoundToIntegral(rounding), dtype.count(nbytes)
                 work = partial(stream.run, function, dtype, dtype, source, target, count)
                 ratios.setdefault(dtype.name, {})[rounding] = copying / seconds(stream, work)
     return 2 * nbytes / copying, ratios

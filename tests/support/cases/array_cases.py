@@ -147,12 +147,12 @@ class DrawnTensor:
     @property
     def payload(self) -> bytes:
         """The tensor's bytes."""
-        return self.x.tobytes()
+        return on_wire(self.x)
 
     @property
     def result(self) -> bytes:
         """The bytes of its result."""
-        return self.expected.tobytes()
+        return on_wire(self.rounded)
 
     @property
     def rounded(self) -> Array:
@@ -169,9 +169,7 @@ class DrawnTensor:
     def check(self, got: bytes) -> None:
         """Raise :class:`WrongResult` if these are not the result's bytes."""
         if got != self.result:
-            raise WrongResult(
-                f"{self}: {len(got)} bytes, not the {self.expected.nbytes} right ones"
-            )
+            raise WrongResult(f"{self}: {len(got)} bytes, not the {len(self.result)} right ones")
 
     def __str__(self) -> str:
         return f"{self.x.size} x {self.dtype.name}, {self.rounding}"

@@ -65,7 +65,7 @@ def descriptor(tensor: DrawnTensor, source: random.Random) -> tuple[str, int]:
             found[name] = text
     name = source.choice(list(found))
     # DirectML sizes its tensors in units of four bytes.
-    padding = -tensor.expected.nbytes % 4 if name.startswith("directml") else 0
+    padding = -len(tensor.result) % 4 if name.startswith("directml") else 0
     return found[name], padding
 
 
@@ -101,8 +101,8 @@ def numbers(tensor: DrawnTensor) -> Numbers:
 def other_numbers(tensor: DrawnTensor, got: Numbers) -> str | None:
     """What is wrong with the elements of its result; None if nothing is."""
     if not tensor.dtype.is_float:
-        same = np.array(got, tensor.x.dtype).tobytes() == tensor.result
-        return None if same else "other numbers"
+        found = np.array(got, tensor.x.dtype).view(tensor.expected.dtype)
+        return None if np.array_equal(found, tensor.expected) else "other numbers"
     with np.errstate(all="ignore"):
         values = np.array(list(map(float, got)), np.float64).astype(tensor.x.dtype)
     if values.shape != tensor.x.shape:

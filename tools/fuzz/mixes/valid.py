@@ -16,7 +16,7 @@ from support.cases.array_cases import Array, DrawnTensor
 from support.http.inference_form import HEADER_LENGTH, binary, document, infer_path
 from support.http.inference_form import tensor as inference_input
 from support.http.native_form import ieee754
-from tensor_round.contract.dtypes import DType
+from tensor_round.contract.dtypes import ROUNDABLE, DType
 
 from . import drawing
 from .drawing import Source, descriptor, numbers, other_numbers
@@ -28,7 +28,9 @@ _INFER = f"POST {infer_path('round')}"
 #: The most bytes of a tensor that travels as text.
 TEXT_BYTES = 8 << 10
 #: Types that .npy files have no name for, and what they are there.
-_RAW = {"bfloat16": "V2", "float8_e4m3fn": "V1", "float8_e5m2": "V1"}
+_RAW = {d.name: f"V{d.itemsize}" for d in ROUNDABLE if not d.is_named_by_npy}
+#: Types that have strides.
+_STRIDED = tuple(d.name for d in ROUNDABLE if not d.is_sub_byte)
 #: Types whose numbers the Open Inference Protocol has in JSON.
 _IN_JSON = ("float16", "float32", "float64", "int8", "uint16", "int32", "int64", "uint64")
 
@@ -68,7 +70,7 @@ def packed(source: Source) -> Request:
 
 def strided(source: Source) -> Request:
     """Rows with gaps, in and out; what lies in the response's gaps is zero."""
-    x = drawing.tensor(source, 1 << 19)
+    x = drawing.tensor(source, 1 << 19, _STRIDED)
     columns = source.choice((1, 3, 16))
     rows = x.x.size // columns
     width_in, width_out = columns + source.randrange(4), columns + source.randrange(4)
@@ -134,7 +136,8 @@ def inference(source: Source) -> Request:
     else:
         parameters["binary_data_output"] = True
     members["parameters"] = {"rounding": x.rounding, **parameters}
-    given = binary(datatype, [x.x.size], x.x.nbytes)
+    size = len(x.payload) if x.dtype.is_sub_byte else x.x.size
+    given = binary(datatype, [size], len(x.payload))
     head = json.dumps(document(given, **members)).encode()
     fields = [f"{HEADER_LENGTH}: {len(head)}"]
     body = head + x.payload
@@ -261,7 +264,7 @@ def _described(x: DrawnTensor) -> str:
 
 
 def _datatype(dtype: DType) -> tuple[str, dict[str, Any]]:
-    # The protocol has no name for eight-bit floats.
+    # The protocol has no name for floats of 8 bits, and for types of 4.
     return (dtype.oip, {}) if dtype.oip else ("UINT8", {"dtype": dtype.name})
 
 
