@@ -16,6 +16,7 @@ from support.devices.host_kernels import NO_COMPILER, compiler
 from support.http.asgi import ask
 from tensor_round.contract.errors import REFUSALS
 from tensor_round.contract.operators import registry
+from tensor_round.contract.operators.registry import DIALECTS
 from tensor_round_service.app import create_app
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.backends.cuda.backend import CupyBackend
@@ -200,15 +201,23 @@ def test_the_page_begins_with_round_as_json(document: Document) -> None:
 
 def test_the_descriptors_are_components(document: Document) -> None:
     schemas = document["components"]["schemas"]
-    mapping = schemas["Descriptor"]["discriminator"]["mapping"]
-    assert mapping.keys() == EXAMPLES.keys()
-    for dialect, reference in mapping.items():
+
+    def component(reference: str) -> tuple[str, Document]:
         name = reference.rpartition("/")[2]
         # Generators name their classes by titles, where there are any.
         assert schemas[name].get("title", name) == name
-        assert "dialect" in schemas[name]["required"]
-        (example,) = schemas[name]["examples"]
-        assert example == EXAMPLES[dialect]
+        return name, schemas[name]
+
+    mapping = schemas["Descriptor"]["discriminator"]["mapping"]
+    assert mapping.keys() == DIALECTS.keys()
+    for dialect, reference in mapping.items():
+        _, union = component(reference)
+        forms = dict(component(one["$ref"]) for one in union["oneOf"])
+        assert [*forms] == [form.__name__ for form in DIALECTS[dialect].forms]
+        for form in forms.values():
+            assert "dialect" in form["required"]
+            (example,) = form["examples"]
+            assert example in EXAMPLES.values()
     (header, *_) = document["paths"]["/round"]["post"]["parameters"]
     assert header["name"] == "Operator-Descriptor"
     assert header["schema"].keys() == {"type", "examples"}

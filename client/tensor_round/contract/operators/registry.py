@@ -207,7 +207,8 @@ def operator_from_text(
     direction, or a dialect and, after colons, its operator and the operator's attributes. Raises
     :class:`InvalidDescriptor` at ``loc`` with the accepted texts.
     """
-    name, *words = text.split(":")
+    name, *rest = text.split(":")
+    words: Sequence[str] = rest
     is_cast = to is not None
     target = () if to is None else (to,)
     named = {} if saturate is None else {"saturate": saturate}

@@ -57,7 +57,7 @@ CONVERT_DTYPES = {
 }
 CONVERT_VERSION = Version("1", "mlir: arith", (), tuple(CONVERT_DTYPES), 0, RANK_LIMIT)
 #: Of each operation, what operand and result are: a float, or an integer with or without sign.
-_KINDS: dict[MLIRConvertOp, tuple[str, str]] = {
+_KINDS: dict[str, tuple[str, str]] = {
     "arith.extf": ("float", "float"),
     "arith.truncf": ("float", "float"),
     "arith.fptosi": ("float", "int"),
@@ -118,7 +118,7 @@ def _kind(dtype: DType) -> str:
     return "float" if dtype.is_float else "int" if dtype.is_signed else "uint"
 
 
-def _op_of(source: DType, target: DType) -> MLIRConvertOp:
+def _op_of(source: DType, target: DType) -> str:
     """The operation from one dtype to another; raises :class:`InvalidDescriptor`."""
     kinds = _kind(source), _kind(target)
     if kinds == ("float", "float"):
@@ -198,7 +198,7 @@ class MLIRConvert(CastOperator):
         if kind == "float" and target is not None and target.is_float:
             is_widest = self.op == "arith.extf" or target.width == 64
             probe = "float8_e5m2" if is_widest else "float64"
-        self._store(self.descriptor(probe, ()))
+        self._store(self.descriptor(BY_NAME[probe].numpy, ()))
 
     def descriptor(
         self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
@@ -206,7 +206,7 @@ class MLIRConvert(CastOperator):
         """The ``mlir`` descriptor for a tensor."""
         names = canonical_name(dtype), canonical_name(self.to)
         source, target = (BY_NAME.get(name) for name in names)
-        op = self.op
+        op: str | None = self.op
         # The model refuses the names of an unknown type and operation.
         if source is not None and target is not None:
             own = _op_of(source, target)

@@ -141,16 +141,12 @@ _REJECTED: dict[str | int, str] = {
     for name, why in _REASONS.items()
     for spelling in (name, f"tensor({name.lower()})")
 }
-_REJECTED_TARGETS = {
-    **_REJECTED,
-    **{
-        number: _REJECTED[name]
-        for name, number in (("STRING", 8), ("BOOL", 9), ("UINT2", 25), ("INT2", 26))
-    },
+_REJECTED_NUMBERS: dict[str | int, str] = {
+    number: _REJECTED[name]
+    for name, number in (("STRING", 8), ("BOOL", 9), ("UINT2", 25), ("INT2", 26))
 }
 _TARGETS: dict[str | int, str] = {
-    **{name: name for name in _CAST_TYPES},
-    **{NUMBERS[DTYPES[name]]: name for name in _CAST_TYPES},
+    spelling: name for name in _CAST_TYPES for spelling in (name, NUMBERS[DTYPES[name]])
 }
 
 
@@ -268,8 +264,8 @@ class OnnxCastDescriptor(_OnnxDescriptor):
         description="The version of the default operator set, 9 and up.",
         json_schema_extra={"minimum": 9, "maximum": NEWEST_OPSET},
     )
-    to: Annotated[str | int, OneOf("onnx: Cast", _TARGETS, _REJECTED_TARGETS)] = Field(
-        description="The target type: a name in TensorProto.DataType, or its number."
+    to: Annotated[str | int, OneOf("onnx: Cast", _TARGETS, {**_REJECTED, **_REJECTED_NUMBERS})] = (
+        Field(description="The target type: a name in TensorProto.DataType, or its number.")
     )
     saturate: int = Field(
         default=1,
