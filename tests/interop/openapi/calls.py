@@ -25,8 +25,17 @@ from rounding.types import File
 VALUES = [0.5, 1.5, -0.3, 2.5]
 EVEN = [0.0, 2.0, -0.0, 2.0]
 AWAY = [1.0, 2.0, -0.0, 3.0]
+UP = [1.0, 2.0, -0.0, 3.0]
+DOWN = [0.0, 1.0, -1.0, 2.0]
 
-Descriptor = m.IEEE754Descriptor | m.OnnxDescriptor | m.OpenVINODescriptor | m.DirectMLDescriptor
+Descriptor = (
+    m.IEEE754Descriptor
+    | m.OnnxDescriptor
+    | m.OpenVINODescriptor
+    | m.OpenVINOFloorDescriptor
+    | m.DirectMLDescriptor
+    | m.DirectMLFloorDescriptor
+)
 
 
 def ieee754(rounding: m.IEEE754DescriptorRounding) -> m.IEEE754Descriptor:
@@ -48,11 +57,31 @@ def directml() -> m.DirectMLDescriptor:
     )
 
 
+def directml_floor() -> m.DirectMLFloorDescriptor:
+    tensor = m.BufferTensorDesc(data_type=m.BufferTensorDescDataTypeType0.FLOAT32, sizes=[4])
+    return m.DirectMLFloorDescriptor(
+        dialect="directml",
+        feature_level=m.DirectMLFloorDescriptorFeatureLevelType0.VALUE_3,
+        type_=m.DirectMLFloorDescriptorTypeType0.ELEMENT_WISE_FLOOR,
+        desc=m.ElementWiseFloorDesc(input_tensor=tensor, output_tensor=tensor, scale_bias=None),
+    )
+
+
+def cast() -> m.OnnxCastDescriptor:
+    return m.OnnxCastDescriptor(
+        dialect="onnx",
+        op_type="Cast",
+        opset_version=24,
+        to=m.OnnxCastDescriptorToType0.DOUBLE,
+        input_=m.OnnxCastTensor(elem_type=m.OnnxCastTensorElemType.FLOAT, shape=[4]),
+    )
+
+
 def descriptors() -> list[tuple[Descriptor, list[float]]]:
     """One of each dialect, and what it makes of the values."""
     onnx = m.OnnxDescriptor(
         dialect="onnx",
-        op_type="Round",
+        op_type=m.OnnxDescriptorOpType.ROUND,
         opset_version=22,
         input_=m.OnnxTensor(elem_type=m.OnnxTensorElemType.FLOAT, shape=[4]),
     )
@@ -63,12 +92,20 @@ def descriptors() -> list[tuple[Descriptor, list[float]]]:
         data=m.OpenVINOData(mode=m.OpenVINODataMode.HALF_AWAY_FROM_ZERO),
         input_=m.OpenVINOTensor(element_type=m.OpenVINOTensorElementType.F32, shape=[4]),
     )
+    ceiling = m.OpenVINOFloorDescriptor(
+        dialect="openvino",
+        type_=m.OpenVINOFloorDescriptorType.CEILING,
+        version="opset1",
+        input_=m.OpenVINOTensor(element_type=m.OpenVINOTensorElementType.F32, shape=[4]),
+    )
     return [
         (ieee754(m.IEEE754DescriptorRounding.TIES_TO_EVEN), EVEN),
         (ieee754(m.IEEE754DescriptorRounding.TIES_TO_AWAY), AWAY),
         (onnx, EVEN),
         (openvino, AWAY),
         (directml(), AWAY),
+        (ceiling, UP),
+        (directml_floor(), DOWN),
     ]
 
 
@@ -98,6 +135,15 @@ def round_json(client: AuthenticatedClient) -> None:
         assert isinstance(response.data, list)
         numbers = [value for value in response.data if isinstance(value, float)]
         assert packed(numbers) == packed(expected)
+
+
+def cast_json(client: AuthenticatedClient) -> None:
+    body = m.RoundRequest(descriptor=cast(), data=[*VALUES])
+    converted = round_.sync(client=client, body=body)
+    assert isinstance(converted, File), converted
+    response = json.load(converted.payload)
+    assert response["output"] == {"dtype": "float64", "shape": [4]}
+    assert struct.pack("<4f", *response["data"]) == packed(VALUES)
 
 
 def be_refused(client: AuthenticatedClient, url: str) -> None:
@@ -145,6 +191,7 @@ def main() -> None:
     client = AuthenticatedClient(base_url=url, token=key)
     round_octets(client)
     round_json(client)
+    cast_json(client)
     be_refused(client, url)
     infer_json(client)
     read_documents(client, url)

@@ -14,6 +14,8 @@ const open = createClient<paths>({ baseUrl: url });
 const VALUES = [0.5, 1.5, -0.3, 2.5];
 const EVEN = [0, 2, -0, 2];
 const AWAY = [1, 2, -0, 3];
+const UP = [1, 2, -0, 3];
+const DOWN = [0, 1, -1, 2];
 
 function check(isSo: boolean, what: unknown): asserts isSo {
   if (!isSo) throw new Error(JSON.stringify(what));
@@ -68,7 +70,37 @@ const descriptors: [Schemas["Descriptor"], number[]][] = [
     },
     AWAY,
   ],
+  [
+    {
+      dialect: "openvino",
+      type: "Ceiling",
+      version: "opset1",
+      input: { element_type: "f32", shape: [4] },
+    },
+    UP,
+  ],
+  [
+    {
+      dialect: "directml",
+      feature_level: "1_0",
+      type: "DML_OPERATOR_ELEMENT_WISE_FLOOR",
+      desc: {
+        InputTensor: { DataType: "FLOAT32", Sizes: [1, 1, 1, 4] },
+        OutputTensor: { DataType: 1, Sizes: [1, 1, 1, 4] },
+        ScaleBias: null,
+      },
+    },
+    DOWN,
+  ],
 ];
+
+const cast: Schemas["Descriptor"] = {
+  dialect: "onnx",
+  op_type: "Cast",
+  opset_version: 24,
+  to: "DOUBLE",
+  input: { elem_type: "FLOAT", shape: [4] },
+};
 
 async function roundOctets(): Promise<void> {
   for (const [descriptor, expected] of descriptors) {
@@ -89,8 +121,16 @@ async function roundJson(): Promise<void> {
   for (const [descriptor, expected] of descriptors) {
     const { data, error } = await client.POST("/round", { body: { descriptor, data: VALUES } });
     check(data !== undefined && typeof data === "object", error);
-    check(Array.isArray(data.data) && same(data.data, expected), data);
+    check(Array.isArray(data.data) && same(data.data.flat(3), expected), data);
   }
+}
+
+async function castJson(): Promise<void> {
+  const body = { descriptor: cast, data: VALUES };
+  const { data, error } = await client.POST("/round", { body });
+  check(data !== undefined && typeof data === "object", error);
+  check(data.output.dtype === "float64" && Array.isArray(data.data), data);
+  check(same(data.data, [...new Float32Array(VALUES)]), data);
 }
 
 async function beRefused(): Promise<void> {
@@ -131,6 +171,7 @@ async function readDocuments(): Promise<void> {
 
 await roundOctets();
 await roundJson();
+await castJson();
 await beRefused();
 await inferJson();
 await readDocuments();

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from ...call import Call
 from ...dtypes import AnyDType
@@ -188,6 +188,9 @@ class ElementWiseRoundDesc(Strict):
     )
 
 
+_EMPTY = {"type": "object", "maxProperties": 0}
+
+
 class ElementWiseFloorDesc(Strict):
     """DML_ELEMENT_WISE_FLOOR_OPERATOR_DESC, and that of ELEMENT_WISE_CEIL."""
 
@@ -196,7 +199,8 @@ class ElementWiseFloorDesc(Strict):
         description="Of the input's DataType and Sizes; its Strides and TotalTensorSizeInBytes "
         "are the output's layout."
     )
-    ScaleBias: None = Field(
+    # Generators of clients leave out a field that can be nothing but null.
+    ScaleBias: Annotated[None, WithJsonSchema({"anyOf": [_EMPTY, {"type": "null"}]})] = Field(
         default=None, description="null: a scale and a bias are no part of rounding."
     )
 
