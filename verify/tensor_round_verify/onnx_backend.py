@@ -1,4 +1,4 @@
-"""ONNX's backend interface: models of ONNX Round run on a service.
+"""ONNX's backend interface: models of Round, Floor, Ceil and Cast run on a service.
 
 ``onnx.backend.test.BackendTest(OnnxBackend, __name__)`` runs ONNX's conformance suite on a service.
 This module needs ``onnx``, which ``tensor_round`` does not. It is imported on the first access to
@@ -19,14 +19,15 @@ from tensor_round.clients.client import Client
 from tensor_round.contract.errors import InvalidArgument, InvalidDescriptor
 from tensor_round.contract.operators.importers import from_onnx
 from tensor_round.contract.operators.importers.onnx_node import DEFAULT_DOMAINS
+from tensor_round.contract.operators.operator import CastOperator, RoundOperator
 
 
 class NotOnlyRound(InvalidDescriptor, BackendIsNotSupposedToImplementIt):
-    """The model has other operators than Round; ONNX's suite skips such cases."""
+    """The model has other operators or types; ONNX's suite skips such cases."""
 
 
 class OnnxBackend(Backend):
-    """Runs models with Round nodes only on a service.
+    """Runs models on a service whose nodes are Round, Floor, Ceil and Cast only.
 
     ``options`` of every method are the arguments of :class:`~tensor_round.Client`, ``url`` and
     ``api_key`` included; the URL defaults to ``TENSOR_ROUND_URL``.
@@ -37,20 +38,20 @@ class OnnxBackend(Backend):
         """The model, ready to run; nothing is sent yet.
 
         Raises ``onnx.checker.ValidationError`` for an invalid model, :class:`NotOnlyRound` for
-        other operators, and :class:`InvalidDescriptor` for an opset that has no Round or is newer
-        than the newest known one.
+        other operators, and :class:`InvalidDescriptor` for an opset in which an operator has
+        another form, or that is newer than the newest known one.
         """
         checker.check_model(model)
         try:
             return RoundModel(model, options)
         except InvalidDescriptor as refusal:
-            if all(node.op_type == "Round" for node in model.graph.node):
+            if any(fault.loc == ("opset_version",) for fault in refusal.faults):
                 raise
             raise NotOnlyRound(refusal.detail, faults=refusal.faults) from None
 
     @classmethod
     def is_compatible(cls, model: ModelProto, device: str = "CPU", **options: Any) -> bool:
-        """Whether every node of the model is a Round of a known opset."""
+        """Whether every node of the model is one that ``from_onnx`` reads, of a known opset."""
         try:
             RoundModel(model, options)
         except InvalidDescriptor:
@@ -70,7 +71,7 @@ class OnnxBackend(Backend):
         opset = options.pop("opset_version", defs.onnx_opset_version())
         operator = from_onnx(node, opset)
         with Client(**options) as client:
-            return (client.round(np.asarray(inputs[0]), operator),)
+            return (_result(client, operator, np.asarray(inputs[0])),)
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
@@ -78,8 +79,14 @@ class OnnxBackend(Backend):
         return bool(Device(device).type == DeviceType.CPU)
 
 
+def _result(client: Client, operator: RoundOperator, x: Any) -> Any:
+    if isinstance(operator, CastOperator):
+        return client.cast(x, operator=operator)
+    return client.round(x, operator)
+
+
 class RoundModel(BackendRep):
-    """A model of Round nodes, made by :meth:`OnnxBackend.prepare`."""
+    """A model of nodes that round, made by :meth:`OnnxBackend.prepare`."""
 
     def __init__(self, model: ModelProto, options: Mapping[str, Any]) -> None:
         opset = next((i.version for i in model.opset_import if i.domain in DEFAULT_DOMAINS), 1)
@@ -105,5 +112,5 @@ class RoundModel(BackendRep):
             # onnx's checker has verified that the nodes are topologically sorted.
             for node, operator in zip(self._graph.node, self._operators, strict=True):
                 source = np.asarray(values[node.input[0]])
-                values[node.output[0]] = client.round(source, operator)
+                values[node.output[0]] = _result(client, operator, source)
         return tuple(values[output.name] for output in self._graph.output)

@@ -8,10 +8,12 @@ from typing import Any
 
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import CannotVerify, TensorRoundError
+from tensor_round.contract.operators.dialects.directml import DirectMLRound
 from tensor_round.contract.operators.importers.dxdispatch import (
+    is_round,
     operator_in,
+    operators_that_round,
     parsed_document,
-    rounding_operators,
 )
 
 from ..runtimes import NotSupported, Runtime
@@ -31,7 +33,9 @@ class DxDispatchGraph(Graph):
     def __init__(self, path: Path) -> None:
         try:
             document = parsed_document(path)
-            operators = rounding_operators(document)
+            operators = [
+                (name, each) for name, each in operators_that_round(document) if is_round(each)
+            ]
             if "dispatchables" not in document:
                 operators = [("", document)]
             read = [(name, operator_in(each, "3_0")) for name, each in operators]
@@ -41,6 +45,8 @@ class DxDispatchGraph(Graph):
         nodes: list[Node] = []
         inputs: list[Declared] = []
         for (name, operator), call in zip(read, calls, strict=True):
+            if not isinstance(operator, DirectMLRound):
+                raise CannotVerify(f"{path}: {_WHY}")
             layout, names = call.input, _bound(document, name)
             nodes.append(
                 Node(

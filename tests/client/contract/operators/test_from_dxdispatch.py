@@ -109,12 +109,38 @@ def test_a_file_is_read(tmp_path: Path, make: Any) -> None:
 @pytest.mark.parametrize("make", [dict, json.dumps])
 def test_one_of_several_operators_is_chosen_by_name(make: Callable[[Any], Any]) -> None:
     two = make({"dispatchables": {"zero": OPERATOR, "away": AWAY, "abs": {"type": "ABS"}}})
-    why = r"exactly one ELEMENT_WISE_ROUND, got 2 \(zero, away\): choose by name="
+    why = r"exactly one operator that rounds, got 2 \(zero, away\): choose by name="
     with pytest.raises(tr.InvalidDescriptor, match=why):
         tr.from_dxdispatch(two)
     assert tr.from_dxdispatch(two, name="away") == tr.DirectMLRound("TOWARD_INFINITY")
     with pytest.raises(tr.InvalidArgument, match="this is one operator alone"):
         tr.from_dxdispatch(make(OPERATOR), name="round")
+
+
+_WIDER = {"InputTensor": TENSORS["InputTensor"], "OutputTensor": {
+    "DataType": "FLOAT32", "Sizes": [2, 3]}}  # fmt: skip
+OTHERS: dict[str, tuple[dict[str, Any], Any]] = {
+    "FLOOR": ({"type": "ELEMENT_WISE_FLOOR", "desc": TENSORS}, tr.DirectMLFloor()),
+    "CEIL": (
+        {"type": "DML_OPERATOR_ELEMENT_WISE_CEIL", "desc": {**TENSORS, "ScaleBias": None}},
+        tr.DirectMLCeil(),
+    ),
+    "CAST": ({"Type": "DML_OPERATOR_CAST", "Desc": _WIDER}, tr.DirectMLCast("float32", "4_1")),
+}
+
+
+@pytest.mark.parametrize(("document", "operator"), OTHERS.values(), ids=OTHERS)
+def test_other_operators_that_round_are_read(
+    document: dict[str, Any], operator: tr.RoundOperator
+) -> None:
+    model = {"dispatchables": {"other": document, "round": OPERATOR}}
+    for read in (tr.from_dxdispatch(document), tr.from_dxdispatch(model, name="other")):
+        assert read == operator
+        source, target = read.descriptor().desc.InputTensor, read.descriptor().desc.OutputTensor
+        assert source.buffer[0].Strides == (1, 2)
+        assert target.buffer[0].Strides == (None if "CAST" in str(document) else (4, 1))
+    assert tr.from_dxdispatch(model) == tr.DirectMLRound("TOWARD_ZERO")
+    assert tr.from_dxdispatch(document, "5_0").feature_level == "5_0"
 
 
 def desc(**changes: Any) -> dict[str, Any]:
@@ -133,7 +159,7 @@ REFUSED: dict[str, tuple[Any, type[tr.TensorRoundError], str]] = {
     "no operator": ({"dispatchables": {}}, tr.InvalidDescriptor, "got 0"),
     "no desc": ({"type": OPERATOR["type"]}, tr.InvalidDescriptor, "desc: is required"),
     "another operator": (
-        {**OPERATOR, "type": "DML_OPERATOR_ELEMENT_WISE_CEIL"},
+        {**OPERATOR, "type": "DML_OPERATOR_ELEMENT_WISE_ABS"},
         tr.InvalidDescriptor,
         "ELEMENT_WISE_ROUND",
     ),

@@ -45,7 +45,7 @@ def test_a_node_keeps_its_domain() -> None:
 
 
 OTHERS: dict[str, dict[str, Any]] = {
-    **{"op_type": {"op_type": "Ceil"}, "domain": {"domain": "com.microsoft"}},
+    **{"op_type": {"op_type": "Abs"}, "domain": {"domain": "com.microsoft"}},
     **{"attribute": {"attribute": ["mode"]}, "input": {"input": []}},
     "output": {"output": ["y", "z"]},
 }
@@ -56,6 +56,53 @@ def test_another_node_is_refused(field: str) -> None:
     with pytest.raises(tr.InvalidDescriptor, match="onnx: Round ") as caught:
         tr.from_onnx(node(**OTHERS[field]), 22)
     assert caught.value.faults[0].loc == (field,)
+
+
+def attribute(name: str, value: int | bytes) -> Any:
+    """An AttributeProto: type 2 has an integer, 3 a string."""
+    is_text = isinstance(value, bytes)
+    return SimpleNamespace(name=name, type=3 if is_text else 2, i=0 if is_text else value, s=value)
+
+
+def cast(**attributes: int | bytes) -> Any:
+    listed = [attribute(name, value) for name, value in attributes.items()]
+    return node(op_type="Cast", name="convert", attribute=listed)
+
+
+def test_other_operators_that_round_are_read() -> None:
+    assert tr.from_onnx(node(op_type="Floor"), 6) == tr.OnnxFloor(6)
+    assert tr.from_onnx(node(op_type="Ceil", domain="ai.onnx"), 13) == tr.OnnxCeil(13)
+    assert tr.from_onnx(cast(to=10), 9) == tr.OnnxCast("float16", 9)
+    # torch's exporter writes saturate whatever the target is.
+    assert tr.from_onnx(cast(to=6, saturate=1), 20) == tr.OnnxCast("int32", 20, saturate=True)
+    fp8 = tr.from_onnx(cast(to=17, saturate=0), 23)
+    assert fp8 == tr.OnnxCast("float8_e4m3fn", 23, saturate=False)
+    assert fp8.descriptor("float32", (3,)).to == "FLOAT8E4M3FN"
+    scale = tr.from_onnx(cast(to=24, round_mode=b"down"), 24)
+    assert scale == tr.OnnxCast("float8_e8m0fnu", 24, round_mode="down")
+    several = model(cast(to=1), node(), node(op_type="Floor", name="lower"))
+    assert tr.from_onnx(several) == tr.OnnxRound(22)
+    assert tr.from_onnx(several, name="convert") == tr.OnnxCast("float32", 22)
+    assert tr.from_onnx(several, name="lower") == tr.OnnxFloor(22)
+
+
+@pytest.mark.parametrize(
+    ("given", "opset", "why"),
+    [
+        (cast(), 22, "to: is required"),
+        (cast(to=9), 22, "to: got BOOL: a conversion of bool rounds nothing"),
+        (cast(to=8), 22, "to: got STRING: text is no tensor"),
+        (cast(to=99), 22, "to: got 99; onnx: Cast takes"),
+        (cast(to=17), 18, "to: FLOAT8E4M3FN needs opset 19"),
+        (cast(to=1, saturate=1), 18, "saturate needs opset 19"),
+        (cast(to=1, saturate=2), 19, "saturate: must be 0 or 1"),
+        (cast(to=1, axis=1), 19, "attribute: onnx: Cast has only the attributes to, saturate"),
+        (cast(to=24, round_mode=b"\xff"), 24, "round_mode: "),
+    ],
+)
+def test_cast_that_an_opset_does_not_have_is_refused(given: Any, opset: int, why: str) -> None:
+    with pytest.raises(tr.InvalidDescriptor, match=why):
+        tr.from_onnx(given, opset)
 
 
 NO_NODES = {
@@ -97,7 +144,7 @@ def test_a_model_states_its_opset() -> None:
 
 def test_one_of_several_nodes_is_chosen_by_name() -> None:
     two = model(node(), node(name="", output=["z"], attribute=["mode"]))
-    why = r"graph.node: onnx: must have exactly one Round, got 2 \(quantize, z\): choose by name="
+    why = r"graph.node: onnx: .* one operator that rounds, got 2 \(quantize, z\): choose by name="
     with pytest.raises(tr.InvalidDescriptor, match=why):
         tr.from_onnx(two)
     assert tr.from_onnx(two, name="quantize") == tr.OnnxRound(22)
@@ -199,6 +246,34 @@ def test_a_round_is_read_in_every_form(text: str, make: Callable[[str], Any]) ->
     assert (operator.dtype, operator.shape) == ("float16", (2, 3))
 
 
+CONVERT = """<layer name="Convert_9" type="Convert" version="opset1">
+    <data destination_type="f8e5m2"/>
+    <input><port id="0" precision="FP32"><dim>2</dim><dim>3</dim></port></input>
+    <output><port id="1" precision="F8E5M2"><dim>2</dim><dim>3</dim></port></output>
+</layer>"""
+FLOOR = CONVERT.replace("Convert", "Floor").replace('<data destination_type="f8e5m2"/>', "")
+FLOOR = FLOOR.replace("F8E5M2", "FP32")
+OTHER_LAYERS: dict[str, tuple[str, tr.RoundOperator]] = {
+    "Floor_9": (FLOOR, tr.OpenVINOFloor()),
+    "Ceiling_9": (FLOOR.replace("Floor", "Ceiling"), tr.OpenVINOCeiling()),
+    "Convert_9": (CONVERT, tr.OpenVINOConvert("float8_e5m2")),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_LAYERS)
+def test_other_layers_that_round_are_read(name: str) -> None:
+    text, operator = OTHER_LAYERS[name]
+    several = NET.replace(LAYER, LAYER + text)
+    for read in (tr.from_openvino(text), tr.from_openvino(several, name=name)):
+        assert read == operator
+        assert (read.dtype, read.shape) == ("float32", (2, 3))
+        call = read.descriptor().resolve()
+        assert call.output.dtype.name == ("float8_e5m2" if text is CONVERT else "float32")
+    assert tr.from_openvino(several) == tr.OpenVINORound("half_away_from_zero")
+    bare = CONVERT.replace('<data destination_type="f8e5m2"/>', "")
+    assert tr.from_openvino(bare) == tr.OpenVINOConvert("float8_e5m2")
+
+
 @pytest.mark.parametrize("make", [Path, str])
 def test_a_file_is_read(tmp_path: Path, make: Callable[[Path], Any]) -> None:
     path = tmp_path / "model.xml"
@@ -247,16 +322,16 @@ def test_missing_parts_of_a_layer_have_defaults_or_are_asked_for() -> None:
 
 
 def test_one_of_several_layers_is_chosen_by_name() -> None:
-    why = r"exactly one Round, got 2 \(Round_3, Round_5\): choose by name="
+    why = r"exactly one operator that rounds, got 2 \(Round_3, Round_5\): choose by name="
     with pytest.raises(tr.InvalidDescriptor, match=why):
         tr.from_openvino(TWO)
     away = tr.from_openvino(TWO, name="Round_3")
     assert (away.mode, away.shape) == ("half_away_from_zero", (2, 3))
-    with pytest.raises(tr.InvalidDescriptor, match=r'no Round called "Round_4"; there are Round_3'):
+    with pytest.raises(tr.InvalidDescriptor, match=r'called "Round_4"; there are Round_3'):
         tr.from_openvino(TWO, name="Round_4")
-    with pytest.raises(tr.InvalidDescriptor, match="has 2 Round called"):
+    with pytest.raises(tr.InvalidDescriptor, match="has 2 operator that rounds called"):
         tr.from_openvino(NET.replace(LAYER, LAYER * 2), name="Round_3")
-    with pytest.raises(tr.InvalidDescriptor, match="exactly one Round, got 0"):
+    with pytest.raises(tr.InvalidDescriptor, match="exactly one operator that rounds, got 0"):
         tr.from_openvino("<net><layers/></net>")
     for count, end in ((8, "Round_7"), (9, "Round_7, 1 more"), (1009, "Round_7, 1,001 more")):
         many = NET.replace(LAYER, "".join(LAYER.replace("_3", f"_{i}") for i in range(count)))
@@ -292,13 +367,27 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
         b'<?xml version="1.0" encoding="euc-jp"?><layer/>',
         "unknown encoding",
     ),
-    "a port": ("<port/>", 'must be one layer, the Round of an IR, or a net, got "port"'),
-    "another type": (layer(type="Floor"), "type: must be 'Round'"),
+    "a port": ("<port/>", 'must be one layer, Round or .* or Convert, or a net, got "port"'),
+    "another type": (layer(type="Abs"), 'type: got "Abs"; .* takes Round, Floor, Ceiling, Convert'),
+    "a Floor's mode": (layer('<data mode="up"/>', type="Floor", version="opset1"), "data: unknown"),
+    "no target": (layer(type="Convert", version="opset1"), "data: is required"),
+    "a boolean target": (
+        layer('<data destination_type="boolean"/>', type="Convert", version="opset1"),
+        "a conversion of boolean rounds nothing",
+    ),
+    "another target": (
+        layer(
+            f'<data destination_type="f16"/><output>{PORT}</output>',
+            type="Convert",
+            version="opset1",
+        ),
+        "output.port.precision: openvino: must equal the destination_type",
+    ),
     "another version": (layer(version="opset1"), "version: must be 'opset5'"),
     "no type": ("<layer/>", "type: is required"),
     "attribute": (layer('<data mode="half_to_even" axis="1"/>'), "data.axis: unknown field"),
     "two datas": (layer("<data/><data/>"), "one data at most"),
-    "no port": (layer("<input/>"), "input: openvino Round-5: a Round has exactly one port"),
+    "no port": (layer("<input/>"), "input: openvino: the layer has exactly one port"),
     "two ports": (layer(f"<input>{PORT}{PORT}</input>"), "exactly one port here, got 2"),
     "dim": (dim("x"), 'input.port.dim.1: .* got "x"'),
     "negative": (dim("-2"), "of at least 0, or -1"),
@@ -322,10 +411,10 @@ def test_anything_else_is_refused(text: str | bytes, why: str) -> None:
 
 
 def test_every_fault_of_a_layer_is_reported() -> None:
-    floor = LAYER.replace('"Round"', '"Floor"').replace("half_away_from_zero", "up")
+    floor = LAYER.replace('"opset5"', '"opset1"').replace("half_away_from_zero", "up")
     with pytest.raises(tr.InvalidDescriptor) as caught:
         tr.from_openvino(floor)
-    assert {fault.loc for fault in caught.value.faults} == {("type",), ("data", "mode")}
+    assert {fault.loc for fault in caught.value.faults} == {("version",), ("data", "mode")}
 
 
 def test_value_of_another_type_is_refused() -> None:

@@ -1,16 +1,27 @@
-"""DxDispatch's JSON: an operator, or a model with a single rounding operator."""
+"""DxDispatch's JSON: an operator that rounds, alone or in a model."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 from ...errors import InvalidDescriptor, MalformedJSON
 from ...wire import strictjson
-from ..dialects.directml import DirectMLDescriptor, DirectMLMode, DirectMLRound, FeatureLevel
+from ..dialects.directml import (
+    DIALECT,
+    DirectMLCast,
+    DirectMLCastDescriptor,
+    DirectMLCeil,
+    DirectMLDescriptor,
+    DirectMLFloor,
+    DirectMLFloorDescriptor,
+    DirectMLRound,
+    FeatureLevel,
+)
 from .sources import only, read_file, refuse_name
 
 #: The longest text, in bytes. A model may include the values of its resources.
@@ -27,18 +38,23 @@ _STRING_OR_LAST_COMMA = re.compile(
 )
 
 
+Read = DirectMLRound | DirectMLFloor | DirectMLCeil | DirectMLCast
+
+
 def from_dxdispatch(
     document: str | bytes | os.PathLike[str] | Mapping[str, Any],
-    feature_level: FeatureLevel = "3_0",
+    feature_level: FeatureLevel | None = None,
     *,
     name: str | None = None,
-) -> DirectMLRound:
+) -> Read:
     """Read the operator and the tensors in DxDispatch's JSON.
 
     ``document`` is an operator (``type`` and ``desc``), or a model with ``dispatchables``: JSON
-    text, the parsed object, or the path of a file (a ``str`` without ``{`` and ``[``). ``name``
-    chooses one of several operators. Comments, trailing commas, ``Type`` and ``Desc`` are accepted,
-    as by DxDispatch; 16 MiB and 65,536 objects and arrays at most.
+    text, the parsed object, or the path of a file (a ``str`` without ``{`` and ``[``). Read are
+    ELEMENT_WISE_ROUND, ELEMENT_WISE_FLOOR, ELEMENT_WISE_CEIL and CAST. ``name`` chooses one of
+    several; without it, an ELEMENT_WISE_ROUND is chosen if it is the only one. ``feature_level`` is
+    4_1 for CAST by default, else 3_0. Comments, trailing commas, ``Type`` and ``Desc`` are
+    accepted, as by DxDispatch; 16 MiB and 65,536 objects and arrays at most.
 
     Raises :class:`InvalidDescriptor` for an operator or tensor that breaks a rule,
     :class:`MalformedJSON`, and :class:`InvalidArgument` for a file that cannot be read.
@@ -47,25 +63,25 @@ def from_dxdispatch(
     if "dispatchables" not in parsed:
         refuse_name(name)
         return operator_in(parsed, feature_level)
-    found = rounding_operators(parsed)
-    noun = "ELEMENT_WISE_ROUND"
-    return operator_in(only(found, name, ("dispatchables",), "directml", noun), feature_level)
+    found = operators_that_round(parsed)
+    return operator_in(only(found, name, ("dispatchables",), "directml", is_round), feature_level)
 
 
-def operator_in(operator: Mapping[str, Any], feature_level: FeatureLevel) -> DirectMLRound:
+def operator_in(operator: Mapping[str, Any], feature_level: FeatureLevel | None = None) -> Read:
     """The operator of a parsed one; raises :class:`InvalidDescriptor`."""
     fields = {key.lower(): operator[key] for key in _FIELDS & set(operator)}
     for name in ("Type", "Desc"):
         if {name, name.lower()} <= set(operator):
             raise InvalidDescriptor.at((name,), f"directml: there is a {name.lower()}, too")
-    stated = DirectMLDescriptor.read({"feature_level": feature_level, **fields})
-    stated.resolve()
-    tensors = stated.desc.InputTensor, stated.desc.OutputTensor
-    return DirectMLRound(
-        cast(DirectMLMode, stated.desc.RoundingMode),
-        cast(FeatureLevel, stated.feature_level),
-        tensors=tensors,
+    if feature_level is None:
+        feature_level = "4_1" if _kind(operator) == "CAST" else "3_0"
+    stated = cast(
+        DirectMLDescriptor | DirectMLFloorDescriptor | DirectMLCastDescriptor,
+        DIALECT.read({"feature_level": feature_level, **fields}),
     )
+    stated.resolve()
+    made = cast(Read, DIALECT.operator_of(stated).object.of(stated))
+    return replace(made, tensors=(stated.desc.InputTensor, stated.desc.OutputTensor))
 
 
 _QUOTE = ord('"')
@@ -102,15 +118,23 @@ def _plain_json(text: bytes) -> bytes:
     return strictjson.replaced(_STRING_OR_LAST_COMMA, bare, b"", keep=_QUOTE)
 
 
-def rounding_operators(document: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    """The rounding operators among a model's dispatchables, by their names."""
+def operators_that_round(document: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """The operators among a model's dispatchables that can be read, by their names."""
     dispatchables = document.get("dispatchables")
     return [
         (name, operator)
         for name, operator in (dispatchables.items() if isinstance(dispatchables, Mapping) else ())
-        if isinstance(operator, Mapping) and _is_round(operator.get("type", operator.get("Type")))
+        if isinstance(operator, Mapping) and _kind(operator) in _KINDS
     ]
 
 
-def _is_round(name: object) -> bool:
-    return str(name).removeprefix("DML_OPERATOR_") == "ELEMENT_WISE_ROUND"
+def is_round(operator: Mapping[str, Any]) -> bool:
+    """Whether this is ELEMENT_WISE_ROUND."""
+    return _kind(operator) == "ELEMENT_WISE_ROUND"
+
+
+_KINDS = {operator.name for operator in DIALECT.operators}
+
+
+def _kind(operator: Mapping[str, Any]) -> str:
+    return str(operator.get("type", operator.get("Type"))).removeprefix("DML_OPERATOR_")

@@ -1,4 +1,4 @@
-"""Nodes of ONNX models."""
+"""Nodes of ONNX models: Round, Floor, Ceil and Cast."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from ...errors import Fault, InvalidArgument, InvalidDescriptor
 from ...quoting import shown
-from ..dialects.onnx import OnnxOpset, OnnxRound
+from ..dialects.onnx import DIALECT, OnnxCast, OnnxCeil, OnnxFloor, OnnxRound
 from .sources import only, read_file, refuse_name
 
 #: The longest file, in bytes: protobuf reads no longer message.
@@ -18,16 +18,18 @@ DEFAULT_DOMAINS = ("", "ai.onnx")
 
 
 # Any: onnx is no dependency, and its classes have no annotations.
-def from_onnx(node: Any, opset: Any = None, *, name: str | None = None) -> OnnxRound:
-    """Read the operator of an ONNX node, or of a model with one Round.
+def from_onnx(
+    node: Any, opset: Any = None, *, name: str | None = None
+) -> OnnxRound | OnnxFloor | OnnxCeil | OnnxCast:
+    """Read the operator of a Round, Floor, Ceil or Cast of ONNX: a node, alone or in a model.
 
     ``node`` is an ``onnx.NodeProto`` or an object with its fields; ``opset`` is then the version of
     the default domain, as an integer or as ``model.opset_import[0]``. Or ``node`` is a model: an
     ``onnx.ModelProto``, its bytes, ONNX's text (a ``str`` with ``=>``), or the path of a file; all
-    but the first need the onnx package. ``name`` chooses one of several Rounds, by the name of
-    the node or its output.
+    but the first need the onnx package. ``name`` chooses one of several nodes, by the name of the
+    node or its output; without it, a Round is chosen if it is the only one.
 
-    Raises :class:`InvalidDescriptor` for anything but ONNX's Round of that opset, and
+    Raises :class:`InvalidDescriptor` for anything but these operators as that opset has them, and
     :class:`InvalidArgument` for a node without an opset and for an unreadable model.
     """
     if isinstance(node, str | bytes | os.PathLike):
@@ -36,19 +38,23 @@ def from_onnx(node: Any, opset: Any = None, *, name: str | None = None) -> OnnxR
         stated = _stated(node)
         if opset is not None and _version(opset) != stated:
             raise InvalidArgument(f"the model states opset {stated}, got {shown(_version(opset))}")
-        rounds = [(label(each), each) for each in node.graph.node if _is_round(each)]
-        node, opset = only(rounds, name, ("graph", "node"), "onnx", "Round"), stated
+        found = [(label(each), each) for each in node.graph.node if _is_read(each)]
+        node, opset = only(found, name, ("graph", "node"), "onnx", _is_round), stated
     else:
         refuse_name(name)
     return _operator(node, opset)
 
 
-def _operator(node: Any, opset: Any) -> OnnxRound:
+def _operator(node: Any, opset: Any) -> OnnxRound | OnnxFloor | OnnxCeil | OnnxCast:
     try:
+        kind = node.op_type
+        attributes = {} if kind != "Cast" else {a.name: _value(a) for a in node.attribute}
+        unknown = attributes.keys() - _OF_CAST or (kind != "Cast" and len(node.attribute) > 0)
+        taken = "has only the attributes to, saturate and round_mode"
         broken = (
-            ("op_type", node.op_type != "Round", f"is read, got {shown(node.op_type)}"),
+            ("op_type", kind not in _KINDS, f"is read, got {shown(kind)}"),
             ("domain", node.domain not in DEFAULT_DOMAINS, "is of the default domain"),
-            ("attribute", len(node.attribute) > 0, "has no attributes"),
+            ("attribute", bool(unknown), taken if kind == "Cast" else "has no attributes"),
             ("input", len(node.input) != 1, "has exactly one input"),
             ("output", len(node.output) != 1, "has exactly one output"),
         )
@@ -57,14 +63,35 @@ def _operator(node: Any, opset: Any) -> OnnxRound:
             "the node must be an onnx.NodeProto, one of model.graph.node, or a model, "
             f"got {shown(node)}"
         ) from error
-    if faults := [Fault((field,), f"onnx: Round {rule}") for field, is_so, rule in broken if is_so]:
+    noun = kind if kind in _KINDS else " or ".join(_KINDS)
+    if faults := [Fault((at,), f"onnx: {noun} {rule}") for at, is_so, rule in broken if is_so]:
         raise InvalidDescriptor.of(faults)
     if opset is None:
         raise InvalidArgument(
             "a node states no opset: write from_onnx(node, model.opset_import[0]), "
             "or give the model"
         )
-    return OnnxRound(opset_version=cast(OnnxOpset, _version(opset)), domain=str(node.domain))
+    stated = {"opset_version": _version(opset), "domain": str(node.domain), **attributes}
+    # Every opset takes this tensor, which the operator does not keep.
+    tensor = {"elem_type": "FLOAT", "shape": [1]}
+    descriptor = DIALECT.read({"op_type": kind, **stated, "input": tensor})
+    descriptor.resolve()
+    operator = DIALECT.operator_named(kind).object.of(descriptor)
+    return cast(OnnxRound | OnnxFloor | OnnxCeil | OnnxCast, operator)
+
+
+#: The operators that are read, and the attributes of Cast.
+_KINDS = tuple(operator.name for operator in DIALECT.operators)
+_OF_CAST = frozenset({"to", "saturate", "round_mode"})
+#: AttributeProto.AttributeType.
+_STRING = 3
+
+
+def _value(attribute: Any) -> int | str:
+    """The integer or the string of an AttributeProto."""
+    if attribute.type == _STRING:
+        return str(attribute.s.decode("utf-8", "replace"))
+    return int(attribute.i)
 
 
 def _version(opset: Any) -> Any:
@@ -85,8 +112,12 @@ def _stated(model: Any) -> Any:
     raise InvalidDescriptor.at(("opset_import",), rule)
 
 
+def _is_read(node: Any) -> bool:
+    return node.op_type in _KINDS and node.domain in DEFAULT_DOMAINS
+
+
 def _is_round(node: Any) -> bool:
-    return node.op_type == "Round" and node.domain in DEFAULT_DOMAINS
+    return bool(node.op_type == "Round")
 
 
 def label(node: Any) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar, cast
 from xml.etree import ElementTree
@@ -15,7 +16,17 @@ from xml.etree import ElementTree
 from ...dtypes import DTypeName
 from ...errors import InvalidArgumentType, InvalidDescriptor
 from ...quoting import shown
-from ..dialects.openvino import DTYPES, VERSION, OpenVINODescriptor, OpenVINOMode, OpenVINORound
+from ..dialects.openvino import (
+    CAST_DTYPES,
+    DIALECT,
+    OpenVINOCeiling,
+    OpenVINOConvert,
+    OpenVINOConvertDescriptor,
+    OpenVINODescriptor,
+    OpenVINOFloor,
+    OpenVINOFloorDescriptor,
+    OpenVINORound,
+)
 from .sources import only, read_file, refuse_name
 
 T = TypeVar("T")
@@ -39,47 +50,62 @@ def from_openvino(
     | ElementTree.ElementTree[ElementTree.Element],
     *,
     name: str | None = None,
-) -> OpenVINORound:
-    """Read the operator and the tensor of a Round in an OpenVINO IR.
+) -> OpenVINORound | OpenVINOFloor | OpenVINOCeiling | OpenVINOConvert:
+    """Read the operator and the tensor of a Round, Floor, Ceiling or Convert in an OpenVINO IR.
 
     ``layer`` is a ``<layer>`` or a model (``<net>``): XML as text or bytes, an element of
     ``xml.etree``, or the path of a file (a ``str`` without ``<``). ``name`` chooses one of several
-    Rounds. If a port has no type or shape, or a dynamic one, pass it to ``.descriptor()``.
+    layers; without it, a Round is chosen if it is the only one. If a port has no type or shape, or
+    a dynamic one, pass it to ``.descriptor()``.
 
-    Raises :class:`InvalidDescriptor` for anything but a valid Round-5, and for XML with a
+    Raises :class:`InvalidDescriptor` for anything but a valid layer of these, and for XML with a
     document type declaration or over 64 MiB; :class:`InvalidArgument` for an unreadable file.
     """
     root = _parsed(layer)
     if root.tag == "net":
-        rounds = (each for each in root.iter("layer") if each.get("type") == "Round")
-        named = [(each.get("name", ""), each) for each in rounds]
-        root = only(named, name, ("layers",), VERSION.title, "Round")
+        found = (each for each in root.iter("layer") if each.get("type") in _TYPES)
+        named = [(each.get("name", ""), each) for each in found]
+        root = only(named, name, ("layers",), "openvino", lambda each: each.get("type") == "Round")
     elif root.tag == "layer":
         refuse_name(name)
     else:
         raise _refusal(
-            (), f"must be one layer, the Round of an IR, or a net, got {shown(root.tag)}"
+            (), f"must be one layer, {' or '.join(_TYPES)}, or a net, got {shown(root.tag)}"
         )
     data = [child.attrib for child in root.findall("data")]
     if len(data) > 1:
         raise _refusal(("data",), f"a layer has one data at most, got {len(data)}")
     types, shapes = zip(*(_port(root, side) for side in ("input", "output")), strict=True)
-    element_type = _agreed(types, "precision")
+    is_convert = root.get("type") == "Convert"
+    element_type = types[0] if is_convert else _agreed(types, "precision")
     shape = _agreed(shapes, "dim")
-    stated = OpenVINODescriptor.read(
-        {
-            **{key: root.attrib[key] for key in ("type", "version") if key in root.attrib},
-            **({"data": data[0]} if data else {}),
-            "input": {
-                "element_type": element_type or "f32",
-                "shape": [] if shape is None else shape,
-            },
-        }
+    attributes = dict(data[0]) if data else {}
+    if is_convert and types[1] is not None:
+        target = attributes.setdefault("destination_type", types[1])
+        _agreed((target, types[1]), "precision", "destination_type")
+    stated = cast(
+        OpenVINODescriptor | OpenVINOFloorDescriptor | OpenVINOConvertDescriptor,
+        DIALECT.read(
+            {
+                **{key: root.attrib[key] for key in ("type", "version") if key in root.attrib},
+                **({"data": attributes} if attributes else {}),
+                "input": {
+                    "element_type": element_type or "f32",
+                    "shape": [] if shape is None else shape,
+                },
+            }
+        ),
     )
-    dtype = element_type and DTYPES[element_type]
-    return OpenVINORound(
-        cast(OpenVINOMode, stated.mode), dtype=cast(DTypeName | None, dtype), shape=shape
+    made = cast(
+        OpenVINORound | OpenVINOFloor | OpenVINOCeiling | OpenVINOConvert,
+        DIALECT.operator_of(stated).object.of(stated),
     )
+    dtype = element_type and CAST_DTYPES[element_type]
+    return replace(made, dtype=cast(DTypeName | None, dtype), shape=shape)
+
+
+#: The types of layers that are read.
+_TYPES = tuple(operator.name for operator in DIALECT.operators)
 
 
 class _Builder(ElementTree.TreeBuilder):
@@ -124,7 +150,7 @@ def _port(layer: ElementTree.Element, side: str) -> tuple[str | None, tuple[int,
         return None, None
     ports = layer.findall(f"{side}/port")
     if len(ports) != 1:
-        raise _refusal((side,), f"a Round has exactly one port here, got {len(ports)}")
+        raise _refusal((side,), f"the layer has exactly one port here, got {len(ports)}")
     precision = ports[0].get("precision")
     sizes = [
         _size((dim.text or "").strip(), (side, "port", "dim", position))
@@ -144,13 +170,13 @@ def _size(text: str, loc: tuple[str | int, ...]) -> int | None:
     return int(text)
 
 
-def _agreed(stated: Iterable[T | None], what: str) -> T | None:
+def _agreed(stated: Iterable[T | None], what: str, other: str = "input's") -> T | None:
     """The value that all ports agree on, as far as they state one."""
     values = set(stated) - {None}
     if len(values) > 1:
-        raise _refusal(("output", "port", what), "must equal the input's")
+        raise _refusal(("output", "port", what), f"must equal the {other}")
     return next(iter(values), None)
 
 
 def _refusal(loc: tuple[str | int, ...], rule: str) -> InvalidDescriptor:
-    return InvalidDescriptor.at(loc, f"{VERSION.title}: {rule}")
+    return InvalidDescriptor.at(loc, f"openvino: {rule}")

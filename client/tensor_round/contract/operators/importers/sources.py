@@ -1,8 +1,8 @@
-"""What importers read: files, and the one rounding operator among those of a model."""
+"""What importers read: files, and the one operator that rounds among those of a model."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -36,17 +36,20 @@ def only(
     name: str | None,
     loc: tuple[str, ...],
     rule: str,
-    noun: str,
+    is_round: Callable[[Operator], bool],
 ) -> Operator:
     """The operator called ``name`` of those found in a model; without a name the only one.
 
-    Raises :class:`InvalidDescriptor` at ``loc``. ``rule`` begins its text, and ``noun`` is what
-    one of them is called.
+    Beside other operators, the only Round is that. Raises :class:`InvalidDescriptor` at ``loc``,
+    with a text that begins with ``rule``.
     """
+    noun = "operator that rounds"
     names = [each for each, _ in found]
     named = [operator for each, operator in found if name in (None, each)]
-    if len(named) == 1:
-        return named[0]
+    rounds = [*filter(is_round, named)] if name is None else []
+    for choice in (named, rounds):
+        if len(choice) == 1:
+            return choice[0]
     first = ", ".join(
         [shown_key(each) for each in names[:NAMED]]
         + ([f"{len(names) - NAMED:,} more"] if len(names) > NAMED else [])
