@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import dask.array
@@ -20,6 +20,7 @@ import tensor_round as tr
 from support.cases.array_cases import bits, expected_bits, patterns
 from support.pages import URL, blocks
 from support.services.server import Service
+from tensor_round.contract.dtypes import BY_NAME
 
 
 @pytest.fixture(scope="module")
@@ -218,6 +219,54 @@ def test_a_lazy_array_is_validated_at_once(client: tr.Client) -> None:
         client.round(x, out=X)
     some = x[x > 1]  # whose length nobody knows
     assert_is_rounded(client.round(some).compute(), some.compute())
+
+
+#: Forms of an array of float32, and a type that each has beside it, and one that it lacks.
+FORMS: dict[str, tuple[Callable[[Any], Any], str, str | None]] = {
+    "torch": (torch.from_numpy, "float8_e4m3fn", "int4"),
+    "torch-integers": (torch.from_numpy, "uint16", "float4_e2m1fn"),
+    "jax": (jnp.asarray, "bfloat16", "float64"),  # jax makes it float32 unless told otherwise
+    "pandas": (pd.Series, "float16", "bfloat16"),
+    "pandas-frame": (lambda x: pd.DataFrame(x.reshape(200, 3)), "int8", "float8_e5m2"),
+    "polars": (lambda x: pl.Series("gain", x), "int16", "bfloat16"),
+    "xarray": (xr.DataArray, "bfloat16", None),
+}
+
+
+@pytest.mark.parametrize(("make", "can", "cannot"), FORMS.values(), ids=FORMS)
+def test_cast_result_keeps_the_form_if_that_has_the_type(
+    client: tr.Client, make: Callable[[Any], Any], can: str, cannot: str | None
+) -> None:
+    values = np.arange(-300, 300).astype(np.float32) % 100 / 4
+    x = make(values)
+    y = client.cast(x, can)
+    assert type(y) is type(x)
+    assert can in str(y.dtypes if isinstance(y, pd.DataFrame) else y.dtype).lower()
+    expected = tr.cast(values, can)
+    seen = as_bits(y) if isinstance(y, torch.Tensor) else bits(np.asarray(y))
+    assert np.array_equal(seen.ravel(), bits(expected))
+    if cannot is not None:
+        other = client.cast(x, cannot)
+        assert isinstance(other, np.ndarray)
+        assert other.dtype == BY_NAME[cannot].numpy
+
+
+def test_torch_names_the_type(client: tr.Client) -> None:
+    t = torch.tensor([0.1, -2.5, 1e9])
+    y = client.cast(t, torch.float8_e5m2, saturate=True)
+    assert y.dtype == torch.float8_e5m2
+    assert y.to(torch.float32).tolist() == [0.09375, -2.5, 57344]
+    out = torch.empty(3, dtype=torch.bfloat16)
+    assert client.cast(t, torch.bfloat16, out=out) is out
+    assert torch.equal(out, t.to(torch.bfloat16))
+
+
+def test_lazy_array_is_cast_by_its_blocks(client: tr.Client) -> None:
+    x = dask.array.from_array(np.abs(X[:400]).reshape(20, 20) < 1, chunks=(7, 20)).astype("f4")
+    y = client.cast(x, "bfloat16", "onnx:13")
+    assert (y.dtype, y.chunks) == (BY_NAME["bfloat16"].numpy, x.chunks)
+    assert np.array_equal(y.compute(), x.compute().astype(y.dtype))
+    assert client.cast(xr.DataArray(x), "int8").dtype == np.int8
 
 
 NULLABLE = pd.Series([0.5, None], dtype="Float32")
