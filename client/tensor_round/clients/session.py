@@ -254,7 +254,8 @@ class Session:
         if isinstance(tiles, Tile) and progress is False:
             await self.round_tile(tiles, deadline)
             return
-        with counted(progress, source.nbytes) as add:
+        doing = "casting" if isinstance(operator, CastOperator) else "rounding"
+        with counted(progress, source.nbytes, doing) as add:
 
             async def work(tile: Tile) -> None:
                 await self.round_tile(tile, deadline)

@@ -26,12 +26,14 @@ from tensor_round_cli.doctor import Finding, Level, check_settings, check_versio
 def test_operators_fit_the_terminal(service: Service, columns: str) -> None:
     shown = good("operators", url=service.url, COLUMNS=columns).stdout.decode().splitlines()
     assert max(map(len, shown)) <= int(columns)
-    assert len(shown) < 40
+    assert len(shown) < 180
     assert "  3_0 to 6_4, ranks 1 to 8: FLOAT32 FLOAT16" in shown
     assert "(half_to_even by default)" in " ".join(" ".join(shown).split())
     words = {word for line in shown for word in line.split()}
     assert {"half_away_from_zero", "HALVES_TO_NEAREST_EVEN", "float8_e4m3fn"} <= words
-    assert all(name in " ".join(shown) for name in ("ieee754", "Round-22"))
+    assert all(name in " ".join(shown) for name in ("ieee754", "Round-22", "mlir: "))
+    assert {"onnx: Cast", "directml: ELEMENT_WISE_CEIL", "webnn: cast"} <= set(shown)
+    assert "open: float to integer, out of range: saturate" in " ".join(" ".join(shown).split())
     assert "dialects" in json.loads(good("operators", "--json", url=service.url).stdout)
 
 

@@ -41,6 +41,58 @@ def test_a_file_becomes_a_file_alike(service: Service, tmp_path: Path, make: Any
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.npy", "out.npy"]
 
 
+@pytest.mark.parametrize("make", FILES.values(), ids=FILES)
+def test_cast_file_has_the_shape_and_order_of_its_operand(
+    service: Service, tmp_path: Path, make: Any
+) -> None:
+    x = make(np.linspace(-500, 500, 60, dtype=np.float32).reshape(6, 10))
+    np.save(tmp_path / "in.npy", x)
+
+    def cast(*arguments: Any) -> Any:
+        files = tmp_path / "in.npy", tmp_path / "out.npy"
+        report = good("cast", *files, "--json", "--tile-bytes", 50, *arguments, url=service.url)
+        y = np.load(tmp_path / "out.npy")
+        assert (y.shape, y.flags.f_contiguous) == (x.shape, x.flags.f_contiguous)
+        return json.loads(report.stdout), y
+
+    report, y = cast("--to", "float64")
+    assert y.dtype.str == x.dtype.str.replace("4", "8")
+    assert np.array_equal(y, x)
+    assert (report["operator"], report["dtype"], report["to"]) == (
+        "ties_to_even",
+        "float32",
+        "float64",
+    )
+    assert (report["bytes"], report["shape"]) == (240, [6, 10])
+    fp8 = ml_dtypes.float8_e4m3fn
+    for options, saturate in ((["--operator", "onnx:24"], True), (["--no-saturate"], False)):
+        report, y = cast("--to", "float8_e4m3fn", *options)
+        assert y.dtype.str == "|V1"
+        assert np.array_equal(y.view(fp8), tr.cast(x, fp8, saturate=saturate), equal_nan=True)
+    _, y = cast("--to", "int8", "--rounding", "toward_negative")
+    assert np.array_equal(y, np.clip(np.floor(x), -128, 127).astype(np.int8))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.npy", "out.npy"]
+
+
+def test_cast_of_a_type_that_npy_has_no_name_for_into_its_own_file(
+    service: Service, tmp_path: Path
+) -> None:
+    x = np.linspace(-9, 9, 50).astype(ml_dtypes.bfloat16)
+    np.save(tmp_path / "x.npy", x)
+    own = ("cast", tmp_path / "x.npy", tmp_path / "x.npy", "--to", "float32")
+    bad(2, "--dtype", *own, url=service.url)
+    good(*own, "--dtype", "bfloat16", url=service.url)
+    assert np.array_equal(np.load(tmp_path / "x.npy"), x.astype(np.float32))
+
+
+def test_file_is_rounded_by_any_operator_to_integral_values(tmp_path: Path) -> None:
+    x = np.linspace(-9, 9, 50, dtype=np.float32)
+    np.save(tmp_path / "in.npy", x)
+    files = tmp_path / "in.npy", tmp_path / "out.npy"
+    good("round", *files, "--operator", "onnx:Floor", url="local:")
+    assert np.array_equal(np.load(files[1]), np.floor(x))
+
+
 def test_the_file_may_be_its_own_target(service: Service, tmp_path: Path) -> None:
     x = patterns("float64", 50)
     np.save(tmp_path / "x.npy", x)
@@ -78,9 +130,12 @@ def test_a_file_larger_than_memory_allows(service: Service, tmp_path: Path) -> N
     x = np.lib.format.open_memmap(tmp_path / "in.npy", "w+", "<f4", (80 << 18,))
     x[::1001] = 0.5
     url = {"TENSOR_ROUND_URL": service.url}
-    done = limited(64 << 20, "round", "in.npy", "out.npy", folder=tmp_path, **url)
-    assert done.returncode == 0, done.stderr
-    assert not np.load(tmp_path / "out.npy", mmap_mode="r").any()
+    for command_line in (["round"], ["cast", "--to", "float64"]):
+        done = limited(64 << 20, *command_line, "in.npy", "out.npy", folder=tmp_path, **url)
+        assert done.returncode == 0, done.stderr
+        found = np.load(tmp_path / "out.npy", mmap_mode="r")
+        assert (found[::1001] == (0 if command_line == ["round"] else 0.5)).all()
+        assert np.count_nonzero(found[1:1001]) == 0
 
 
 def test_half_a_file_is_never_left(service: Service, tmp_path: Path) -> None:
@@ -150,6 +205,17 @@ def test_a_file_may_be_its_own_target_and_needs_no_service(tmp_path: Path) -> No
     report = json.loads(done.stdout)
     assert (report["dtype"], report["shape"], report["strides"]) == ("float32", [2, 3], [3, 1])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.bin", "round.json"]
+
+
+def test_cast_by_a_descriptor_tells_both_types(tmp_path: Path) -> None:
+    document = tr.OnnxCast("int8").descriptor("float16", (3,)).to_json().decode()
+    payload = np.array([0.5, -2.5, 999], "<f2").tobytes()
+    done = execute(tmp_path, document, payload, "in.bin", "out.bin", "--json", url="local:")
+    assert done.returncode == 0, done.stderr
+    assert np.fromfile(tmp_path / "out.bin", "i1").tolist() == [0, -2, 127]
+    report = json.loads(done.stdout)
+    assert (report["input_dtype"], report["dtype"]) == ("float16", "int8")
+    assert (report["rounding"], report["byte_length"]) == ("toward_zero", 3)
 
 
 WRONG: dict[str, tuple[int, Document | str, bytes, str]] = {

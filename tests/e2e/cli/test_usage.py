@@ -47,6 +47,23 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
                        ("round", "f4.npy", "out.npy", "--operator", "directml")),
     "two-operators": ("give one of the two", ("round", "f4.npy", "out.npy", "--operator", "onnx",
                                               "--rounding", "ties_to_even")),
+    "no-target-type": ("--to", ("cast", "f4.npy", "out.npy")),
+    **{
+        f"cast-{name}": (why, ("cast", "f4.npy", "out.npy", *options))
+        for name, (why, *options) in {
+            "unknown-type": ('--to: got "half"; did you mean float16', "--to", "half"),
+            "unknown-operator": ('--operator: got "onx"; did you mean onnx',
+                                 "--to", "int8", "--operator", "onx"),
+            "rounding": ("it does not cast to a type", "--to", "int8", "--operator", "onnx:Floor"),
+            "old-opset": ("needs opset 19", "--to", "float8_e5m2", "--operator", "onnx:13"),
+            "saturate": ("--saturate: unknown attribute", "--to", "int8", "--operator", "webnn",
+                         "--saturate"),
+            "two-operators": ("give one of the two", "--to", "int8", "--operator", "onnx",
+                              "--rounding", "toward_zero"),
+        }.items()
+    },
+    "a-cast-to-round": ("it needs to, the target type",
+                        ("round", "f4.npy", "out.npy", "--operator", "onnx:Cast")),
     **{
         suffix: (f"this is {what}", ("round", f"text.{suffix}", "out.npy"))
         for suffix, what in {
@@ -132,7 +149,9 @@ def test_version() -> None:
     assert good("--version").stdout.decode().strip() == version("tensor-round")
 
 
-@pytest.mark.parametrize("name", ["round", "execute", "operators", "conformance", "ping", "verify"])
+@pytest.mark.parametrize(
+    "name", ["round", "cast", "execute", "operators", "conformance", "ping", "verify"]
+)
 def test_help_cuts_no_word_at_80_columns(name: str) -> None:
     assert "\u2026" not in good(name, "--help", COLUMNS="80").stdout.decode()
 
@@ -158,6 +177,7 @@ NOWHERE = "http://127.0.0.1:9"
 #: Command lines that are right, in a folder of files.
 RIGHT = {
     "round": ("round", "x.npy", "out.npy"),
+    "cast": ("cast", "x.npy", "out.npy", "--to", "float16"),
     "execute": ("execute", "--descriptor", "d.json", "x.bin", "out.bin"),
     "operators": ("operators",),
     "conformance": ("conformance",),
@@ -168,7 +188,7 @@ RIGHT = {
     "compare": ("compare", "x.npy"),
 }
 #: Those that ask a service.
-ASKING = ("round", "execute", "operators", "conformance", "ping", "doctor")
+ASKING = ("round", "cast", "execute", "operators", "conformance", "ping", "doctor")
 #: Further command lines that end with 1 or 2, and why.
 OTHERS: dict[str, tuple[int, tuple[str, ...]]] = {
     "unwritable-report": (1, (*RIGHT["verify"], "--junit", ".")),
@@ -233,7 +253,8 @@ def test_the_same_cause_has_the_same_code(
 
 
 @pytest.mark.parametrize(
-    ("name", "says"), [("round", "rounding"), ("compare", "comparing"), ("verify", "verifying")]
+    ("name", "says"),
+    [("round", "rounding"), ("cast", "casting"), ("compare", "comparing"), ("verify", "verifying")],
 )
 @pytest.mark.usefixtures("folder")
 def test_progress_bar_is_shown_when_asked_for_alone(name: str, says: str) -> None:
