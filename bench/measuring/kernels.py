@@ -193,28 +193,37 @@ def torch(dtype: DType, rounding: Rounding, memory: Elements) -> Callable[[], ob
 
 
 def onnx_runtime(dtype: DType, rounding: Rounding, memory: Elements) -> Callable[[], object] | None:
-    import onnxruntime
-    from onnx import helper
-
     # Its CPU has no bfloat16.
     if rounding is not EVEN or dtype.name not in ONNX_TYPES:
         return None
-    number = NUMBERS[dtype.name]
-    ends = [helper.make_tensor_value_info(end, number, ["n"]) for end in "xy"]
-    graph = helper.make_graph([helper.make_node("Round", ["x"], ["y"])], "round", *zip(ends))
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), providers=["CPUExecutionProvider"]
-    )
-    result = np.empty_like(memory)
-    binding = session.io_binding()
-    for bind, end, array in (
-        (binding.bind_input, "x", memory),
-        (binding.bind_output, "y", result),
-    ):
-        bind(end, "cpu", 0, dtype.numpy.type, array.shape, array.ctypes.data)
+    return onnx_node("Round", memory, np.empty_like(memory))
 
-    def run(_kept: Elements = result) -> None:
+
+def onnx_node(
+    op_type: str, operands: Elements, results: Elements, *, threads: int = 0, **attributes: object
+) -> Callable[[], object]:
+    """Runs one node of ONNX Runtime, which has no thread but its caller's with ``threads=1``."""
+    import onnxruntime
+    from onnx import helper
+
+    memories = {"x": operands, "y": results}
+    numbers = {end: NUMBERS[memory.dtype.name] for end, memory in memories.items()}
+    values = [helper.make_tensor_value_info(end, number, ["n"]) for end, number in numbers.items()]
+    node = helper.make_node(op_type, ["x"], ["y"], **attributes)
+    graph = helper.make_graph([node], "node", values[:1], values[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    binding = session.io_binding()
+    for bind, (end, memory) in zip(
+        (binding.bind_input, binding.bind_output), memories.items(), strict=True
+    ):
+        bind(end, "cpu", 0, numbers[end], memory.shape, memory.ctypes.data)
+
+    def run(_kept: object = memories) -> None:
         session.run_with_iobinding(binding)
 
     return run

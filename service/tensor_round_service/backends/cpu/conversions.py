@@ -343,17 +343,19 @@ def _to_integer(function: Convert, source: DType, target: DType, block: Bits, ou
     most = source.numpy.type(highest)
     if int(most) > highest:
         most = np.nextafter(most, source.numpy.type(0))
-    is_within = values[values.argmin()] >= lowest and values[values.argmax()] <= most
+    least, greatest = values[values.argmin()], values[values.argmax()]
     rounded = np.empty_like(values)
     with np.errstate(all="ignore"):
         kernel(source, function.rounding).general(values, rounded)
-    if not is_within:
-        below, above = rounded < lowest, rounded > most
-        np.copyto(rounded, 0, where=below | above | np.isnan(rounded))
-    _cast(rounded, out.view(_integers(target)))
-    if not is_within:
-        np.copyto(out.view(_integers(target)), lowest, where=below)
-        np.copyto(out.view(_integers(target)), highest, where=above)
+    above = None
+    if not (least >= lowest and greatest <= most):  # not for a NaN either
+        above = rounded > most
+        np.clip(rounded, lowest, most, out=rounded)
+        np.copyto(rounded, 0, where=np.isnan(rounded))
+    integers = out.view(_integers(target))
+    _cast(rounded, integers)
+    if above is not None:
+        np.copyto(integers, highest, where=above)
     if target.is_sub_byte:
         out &= 0x0F
 

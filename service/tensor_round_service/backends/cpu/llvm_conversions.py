@@ -158,26 +158,22 @@ _FROM_INTEGER = """
 
 # From the work float to ``%result``, the pattern of the target.
 
+#: What has no integer becomes 0 before it is one, since the processor's result would be undefined.
 _TO_INTEGER = """
   %as_nan = select {choices} %nan, {words} {work_nan}, {words} %wide
   %signs = select {choices} %negative, {words} {work_sign}, {words} zeroinitializer
   %signed_bits = or {words} %as_nan, %signs
   %value = bitcast {words} %signed_bits to {floats}
   %integral = call {floats} @{instruction}.v{lanes}f{wide}({floats} %value)
-  %integers = call {integers} @llvm.{fptoi}.sat.v{lanes}i{width}.v{lanes}f{wide}({floats}
-    %integral)
-{clamped}
-  %result = {trunc_integers} {integers} %within to {results}"""
-
-#: Processors saturate integers of 32 bits; narrower ones are clamped.
-_NARROWER = """
-  %is_low = icmp slt {integers} %integers, {low}
+  %is_high = fcmp oge {floats} %integral, {above}
+  %is_low = fcmp olt {floats} %integral, {lowest}
+  %is_out = or {choices} %is_high, %is_low
+  %has_none = or {choices} %is_out, %nan
+  %within = select {choices} %has_none, {floats} zeroinitializer, {floats} %integral
+  %integers = {fptoi} {floats} %within to {integers}
   %at_least = select {choices} %is_low, {integers} {low}, {integers} %integers
-  %is_high = icmp sgt {integers} %at_least, {high}
-  %within = select {choices} %is_high, {integers} {high}, {integers} %at_least"""
-
-_AS_WIDE = """
-  %within = bitcast {integers} %integers to {integers}"""
+  %bounded = select {choices} %is_high, {integers} {high}, {integers} %at_least
+  %result = {trunc_integers} {integers} %bounded to {results}"""
 
 _TO_WORK = """
   %out = select {choices} %inf, {words} {beyond}, {words} %wide
@@ -323,8 +319,7 @@ def _body(function: Convert, source: DType, target: DType) -> Iterator[str]:
     else:
         yield from _widened(function, source, target, work)
         if not target.is_float:
-            clamped = _NARROWER if target.width < 32 else _AS_WIDE
-            yield _TO_INTEGER.replace("{clamped}", clamped)
+            yield _TO_INTEGER
         else:
             yield from _narrowed(function, target, work)
     yield _STORE_PAIRS if target.is_sub_byte else _STORE
@@ -408,7 +403,9 @@ def _values(function: Convert, source: DType, target: DType) -> dict[str, Any]:
             "target_nan": nan_magnitude(target),
             "target_sign": target.sign_bit,
         }
-    least = 2.0 ** (least_exponent(source) - source.mantissa_bits) if source.is_float else 0.0
+    numbers = {"above": float(highest + 1), "lowest": float(lowest)}
+    if source.is_float:
+        numbers["least"] = 2.0 ** (least_exponent(source) - source.mantissa_bits)
     return {
         "lanes": LANES,
         "lanes_log": LANES.bit_length() - 1,
@@ -416,7 +413,6 @@ def _values(function: Convert, source: DType, target: DType) -> dict[str, Any]:
         "half_lanes": LANES // 2,
         "width_in": source.width,
         "width_out": target.width,
-        "width": integer_width,
         "wide": wide,
         "line_in": source.nbytes(LANES),
         "line_out": target.nbytes(LANES),
@@ -454,7 +450,10 @@ def _values(function: Convert, source: DType, target: DType) -> dict[str, Any]:
         ),
         "less_is_nan": f"splat (i1 {str(not is_least_kept).lower()})",
         "zero_is_nan": f"splat (i1 {str(not function.saturates).lower()})",
-        "least": f"splat ({floats} 0x{struct.pack('>d', least).hex()})",
+        **{
+            name: f"splat ({floats} 0x{struct.pack('>d', number).hex()})"
+            for name, number in numbers.items()
+        },
         **{name: f"splat (i{wide} {word})" for name, word in words.items()},
     }
 

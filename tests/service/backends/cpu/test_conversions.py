@@ -116,8 +116,8 @@ def test_every_pattern_of_up_to_16_bits_gives_the_exact_result(
 ) -> None:
     """Exact results rise with the operands: where they are equal at two operands, then between.
 
-    So those before and after each change of the result are tried. Where nothing is rounded, all
-    functions give the same results, and one is tried.
+    So those before and after each change of the result are tried. A result that has the operand's
+    value and sign needs no trial.
     """
     if source is target:
         return
@@ -128,21 +128,28 @@ def test_every_pattern_of_up_to_16_bits_gives_the_exact_result(
     )
     others = sorted(set(range(1 << source.width)).difference(order))
     patterns = np.array(order + others, source.bits)
-    known: dict[bytes, Function] = {}
     for function in FUNCTIONS:
         found = by_numpy(function, source, target, patterns)
-        if found.tobytes() in known and len(set(found.tolist())) == patterns.size:
-            continue
-        known[found.tobytes()] = function
         changes = np.flatnonzero(found[1:] != found[:-1])
         tried = {0, *changes.tolist(), *(changes + 1).tolist(), *range(len(order) - 1, len(found))}
         wrong = [
             f"{function} {patterns[at]:#x}: {found[at]:#x}"
-            for at in sorted(tried)
+            for at in sorted(tried.difference(unchanged(source, target, patterns, found)))
             if converted(function, source, target, int(patterns[at]))
             not in (int(found[at]), value(target, int(found[at])))
         ]
         assert wrong == []
+
+
+def unchanged(source: DType, target: DType, operands: Patterns, found: Patterns) -> list[int]:
+    """The places of results with the operand's value and sign, by NumPy's and ml_dtypes' casts."""
+    if source.is_sub_byte or target.is_sub_byte:
+        return []
+    with np.errstate(invalid="ignore"):
+        given = operands.view(source.numpy).astype(np.float64)
+        made = found.view(target.numpy).astype(np.float64)
+    same = np.isfinite(given) & (given == made) & (np.signbit(given) == np.signbit(made))
+    return np.flatnonzero(same).tolist()
 
 
 @pytest.mark.slow
