@@ -84,7 +84,7 @@ def measure(sections: Collection[str], *, quick: bool) -> dict[str, Any]:
         over_grpc(found, arena, missing, quick=quick)
     if "kernels" in sections and not quick:
         tell("kernels")
-        found["kernels"] = kernels(missing)
+        found |= kernels(missing)
     if "libraries" in sections:
         tell("libraries")
         found["libraries"] = libraries.measure(arena, missing, quick=quick)
@@ -142,17 +142,20 @@ def over_grpc(found: dict[str, Any], arena: Arena, missing: dict[str, str], *, q
     found["grpc_memory"] = grpc.memory(running, arena)
 
 
-def kernels(missing: dict[str, str]) -> list[dict[str, Any]]:
-    """The kernel table, with the other stacks where they are installed."""
+def kernels(missing: dict[str, str]) -> dict[str, list[dict[str, Any]]]:
+    """The tables of kernels and casts, with the other stacks where they are installed."""
     if not ORACLES.exists():
         missing["other stacks' kernels"] = "not installed: make bench PEERS=1"
     python = str(ORACLES) if ORACLES.exists() else sys.executable
-    program = "import json; from bench.measuring import kernels; print(json.dumps(kernels.rows()))"
+    program = (
+        "import json; from bench.measuring import casts, kernels;"
+        "print(json.dumps({'kernels': kernels.rows(), 'casts': casts.rows()}))"
+    )
     done = subprocess.run([python, "-c", program], capture_output=True, text=True)
     if done.returncode:
         missing["kernels"] = done.stderr.strip().rsplit("\n", 1)[-1]
-        return []
-    rows: list[dict[str, Any]] = json.loads(done.stdout.rsplit("\n", 2)[-2])
+        return {"kernels": [], "casts": []}
+    rows: dict[str, list[dict[str, Any]]] = json.loads(done.stdout.rsplit("\n", 2)[-2])
     return rows
 
 

@@ -1,8 +1,8 @@
 """Casts by the NumPy backend beside ml_dtypes, NumPy, torch and ONNX Runtime: no service.
 
 The backend takes part twice, as among the kernels: compiled, and with NumPy alone. Everybody casts
-16 MiB of the same operands on one thread, from memory and into memory that was used before. ``copy``
-is the time to copy half of the bytes that are read and written, which reads and writes as many.
+16 MiB of the same operands on one thread, from memory and into memory that was used before.
+``copy`` copies half of the bytes that a cast reads and writes: it reads and writes as many.
 """
 
 from __future__ import annotations

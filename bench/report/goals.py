@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from ..measuring.casts import ASTYPE, COPY
 from ..measuring.grpc import SERVICE, TRITON_GRPC
 from ..measuring.kernels import COMPILED, TORCH, TORCH_ALONE, WITH_NUMPY
 from ..measuring.latency import FREE, ONE_CORE, OWN_CORES, placements
@@ -59,6 +60,7 @@ def judged(results: dict[str, Any]) -> list[dict[str, Any]]:
         of_grpc(),
         of_memory(),
         of_kernels(results),
+        of_casts(results),
     )
     return [goal.result(results) for each in goals for goal in each]
 
@@ -206,3 +208,21 @@ def of_kernels(results: Mapping[str, Any]) -> Iterator[Goal]:
             row = {"dtype": dtype, "size": size, "rounding": "ties_to_even"}
             what = f"{dtype}, {own} kernel, {size}, beside {other}"
             yield Goal(what, "kernels", row, row, ">= 0.9", (own, other))
+
+
+def of_casts(results: Mapping[str, Any]) -> Iterator[Goal]:
+    """Both ways of the backend, beside ml_dtypes', NumPy's and torch's casts, and a copy."""
+    for target, times in (
+        ("float8_e4m3fn", 4.0),
+        ("float8_e5m2", 4.0),
+        ("bfloat16", 1.5),
+        ("float16", 1.5),
+    ):
+        row = {"from": "float32", "to": target}
+        for own, other, limit in (
+            (WITH_NUMPY, ASTYPE, times),
+            (COMPILED, TORCH_ALONE, 0.9),
+            (COMPILED, COPY, 0.77),
+        ):
+            what = f"float32 to {target}, {own}, beside {other}"
+            yield Goal(what, "casts", row, row, f">= {limit}", (own, other))

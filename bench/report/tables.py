@@ -79,6 +79,7 @@ def render(results: dict[str, Any]) -> str:
         ("gRPC, a call of 64 MiB: growth of the server's peak memory", growth(grpc_memory)),
         ("A request of 256 MiB: growth of the server's peak memory", growth(results["memory"])),
         ("Kernels", plain(results["kernels"])),
+        ("Casts, 16 MiB of operands, one thread", plain(results.get("casts", []))),
         ("Made by hand, beside a library", by_hand(results.get("libraries", []))),
         (
             "Not measured",

@@ -44,14 +44,15 @@ class Convert(Function):
     infinity, or the largest number if the direction is toward it (section 7.4); without infinities
     the target's NaN, and without a NaN the largest number. With ``saturates`` it is the largest
     number of that sign, for infinities too. A NaN becomes the target's quiet NaN with the
-    operand's sign and no payload. Float to integer is rounded in the direction, beyond the range
+    operand's sign bit and no payload; without one, the largest number of that sign. A zero keeps
+    its sign if the target has a -0. Float to integer is rounded in the direction, beyond the range
     it is the nearest end, and NaN is 0. Integer to float is rounded in the direction. Integer to
     integer keeps the low bits, or with ``saturates`` is the nearest end.
 
     ``float8_e8m0fnu`` has no sign and no zero: a negative number and a NaN become its NaN. What is
-    below its least number becomes that if it is not rounded toward zero, or ``saturates``, else
-    NaN; a zero becomes it if the function ``saturates``, else NaN. A tie goes to the larger power
-    of two, since there is no even one.
+    below its least number becomes that if the direction is not toward zero, or it ``saturates``,
+    else NaN; a zero of either sign becomes it if the function ``saturates``, else NaN. A tie goes
+    to the larger power of two, since there is no even one.
     """
 
     saturates: bool = False
@@ -79,8 +80,10 @@ class ReducePrecision(Function):
     """StableHLO's ``reduce_precision``: fewer bits of exponent and fraction, in the same type.
 
     The fraction is rounded to ``mantissa_bits``. A result beyond the range of ``exponent_bits``
-    is infinity, one below its least normal number is zero, with the operand's sign. A NaN is
-    returned bit for bit.
+    is infinity in any direction, one below its least normal number is zero, with the operand's
+    sign. A type that has no infinity has its NaN instead, one that has no zero its least number. A
+    NaN is returned bit for bit. With as many bits of exponent as the type has, its own range stays,
+    subnormal numbers included.
     """
 
     exponent_bits: int

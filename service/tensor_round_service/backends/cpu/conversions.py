@@ -40,7 +40,7 @@ from .conversion_rule import (
 from .floats import kernel
 
 #: Elements of a block: with their intermediate results they fit into a second-level cache.
-BLOCK = 32 << 10
+BLOCK = 64 << 10
 
 FLOAT32, FLOAT64 = BY_NAME["float32"], BY_NAME["float64"]
 #: The last bit of these stays correct if the last bit of a wider operand is set.
@@ -68,11 +68,26 @@ def convert(
     Elements of 4 bits are two in a byte. An odd last byte has zeros in its upper half.
     """
     whole = count & ~1 if _are_pairs(source, target) else count
+    # Signalling NaNs and overflows raise floating-point flags, which a caller's np.seterr must
+    # not see.
+    with np.errstate(all="ignore"):
+        _convert_blocks(steps, source, target, operands, out, whole)
+    if whole < count:
+        pair, result = np.zeros(source.nbytes(2), np.uint8), np.empty(target.nbytes(2), np.uint8)
+        pair[: source.nbytes(1)] = operands[source.nbytes(whole) : source.nbytes(count)]
+        convert(steps, source, target, pair, result, 2)
+        result[0] &= 0x0F if target.is_sub_byte else 0xFF
+        out[target.nbytes(whole) : target.nbytes(count)] = result[: target.nbytes(1)]
+
+
+def _convert_blocks(
+    steps: Sequence[Step], source: DType, target: DType, operands: Bytes, out: Bytes, count: int
+) -> None:
     *before, last = steps
-    made = [np.empty(min(whole, BLOCK) * step.result.itemsize, np.uint8) for step in before]
+    made = [np.empty(min(count, BLOCK) * step.result.itemsize, np.uint8) for step in before]
     is_shared = np.may_share_memory(operands, out)
-    for start in range(0, whole, BLOCK):
-        stop = min(start + BLOCK, whole)
+    for start in range(0, count, BLOCK):
+        stop = min(start + BLOCK, count)
         block = operands[source.nbytes(start) : source.nbytes(stop)]
         if is_shared:
             block = block.copy()
@@ -82,12 +97,6 @@ def convert(
             block = result
         written = out[target.nbytes(start) : target.nbytes(stop)]
         last.run(block.view(last.operand), written.view(last.result))
-    if whole < count:
-        pair, result = np.zeros(source.nbytes(2), np.uint8), np.empty(target.nbytes(2), np.uint8)
-        pair[: source.nbytes(1)] = operands[source.nbytes(whole) : source.nbytes(count)]
-        convert(steps, source, target, pair, result, 2)
-        result[0] &= 0x0F if target.is_sub_byte else 0xFF
-        out[target.nbytes(whole) : target.nbytes(count)] = result[: target.nbytes(1)]
 
 
 def chain(function: Function, source: DType, target: DType) -> tuple[Step, ...]:
@@ -189,20 +198,29 @@ def _float_to_float(function: Convert, source: DType, target: DType) -> tuple[St
     else:
         run = _on_a_grid
 
+    # By an addition they become numbers, and a wider type has numbers beside them.
+    needs_infinities = run is _on_a_grid or function.saturates
+
     def finished(block: Bits, out: Bits) -> None:
         run(function, target, block, out)
         if function.saturates and target is not FLOAT64:
             out -= (out & (target.sign_bit - 1)) == target.exponent_mask
-        _keep_specials(function, source, target, block, out)
+        _put_specials(function, source, target, block, out, infinite=needs_infinities)
 
     return (Step(finished, source.bits, target.bits),)
 
 
-def _keep_specials(function: Convert, source: DType, target: DType, block: Bits, out: Bits) -> None:
-    """Put the results of infinities and NaNs where the block has any."""
+def _put_specials(
+    function: Convert, source: DType, target: DType, block: Bits, out: Bits, *, infinite: bool
+) -> None:
+    """Put the results of NaNs, and of infinities if asked for, where the block has any."""
     values = block.view(source.numpy)
-    if values[values.argmax()] < np.inf and values[values.argmin()] > -np.inf:
-        return  # argmax and argmin find a NaN if there is one
+    # argmax and argmin find a NaN if there is one.
+    greatest = values[values.argmax()]
+    if greatest == greatest and not infinite:
+        return
+    if greatest < np.inf and values[values.argmin()] > -np.inf:
+        return
     negative = block >= source.sign_bit
     for is_special, magnitude in (
         (np.isinf(values), beyond_largest(target, function.saturates)),
@@ -223,26 +241,29 @@ def _upper_half_to_odd(block: Bits, out: Bits) -> None:
 
 def _upper_half(function: Convert, _target: DType, block: Bits, out: Bits) -> None:
     """Round to bfloat16, the upper half of a float32: a carry is right in every field of it."""
-    words = block + _carry(function.rounding, block, 16)
+    words = _carried(function.rounding, block, 16)
     words >>= 16
     np.copyto(out, words, casting="unsafe")
 
 
-def _carry(rounding: Rounding, words: Bits, dropped: int) -> Bits | int:
-    """What to add so that a pattern's upper bits are those of its magnitude, rounded."""
+def _carried(rounding: Rounding, words: Bits, dropped: int) -> Bits:
+    """Patterns whose upper bits are those of their magnitudes, rounded; the lower mean nothing."""
+    half = 1 << dropped >> 1
     if rounding is Rounding.TIES_TO_EVEN:
-        last: Bits = words >> dropped
-        last &= 1
-        last += (1 << dropped >> 1) - 1
-        return last
+        carried: Bits = words >> dropped
+        carried &= 1
+        carried += half - 1
+        carried += words
+        return carried
     if rounding is Rounding.TIES_TO_AWAY:
-        return 1 << dropped >> 1
+        return words + half
     if rounding is Rounding.TOWARD_ZERO:
-        return 0
+        return words.copy()
     signs = words.view(f"<i{words.itemsize}") >> (words.itemsize * 8 - 1)
     away = signs if rounding is Rounding.TOWARD_NEGATIVE else ~signs
-    carries: Bits = away.view(words.dtype) & ((1 << dropped) - 1)
-    return carries
+    carried = away.view(words.dtype) & ((1 << dropped) - 1)
+    carried += words
+    return carried
 
 
 def _on_a_grid(function: Convert, target: DType, block: Bits, out: Bits) -> None:
@@ -258,11 +279,17 @@ def _on_a_grid(function: Convert, target: DType, block: Bits, out: Bits) -> None
     # the largest number, or to that, as all greater ones do.
     greatest = least + ((1 << target.exponent_bits) - 2 << fraction) - 1
     magnitudes = block & (FLOAT32.sign_bit - 1)
-    np.minimum(magnitudes, greatest, out=magnitudes)
+    # As floats, of which NumPy finds the lesser in half the time; a NaN stays one.
+    values = magnitudes.view(np.float32)
+    np.minimum(values, np.uint32(greatest).view(np.float32), out=values)
     if function.rounding is Rounding.TIES_TO_AWAY:
         magnitudes |= 1
     exponents = magnitudes & FLOAT32.exponent_mask
-    np.maximum(exponents, least, out=exponents)
+    np.maximum(
+        exponents.view(np.float32),
+        np.uint32(least).view(np.float32),
+        out=exponents.view(np.float32),
+    )
     grid = exponents + (dropped << fraction)
     sums = magnitudes.view(np.float32) + grid.view(np.float32)
     units = sums.view(np.uint32) - grid
@@ -311,14 +338,12 @@ def _widen(_function: Convert, _target: DType, block: Bits, out: Bits) -> None:
 
 
 def _cast(values: npt.NDArray[Any], out: npt.NDArray[Any]) -> None:
-    """NumPy's cast, without the floating-point flags, which a caller's np.seterr must not see."""
-    with np.errstate(all="ignore"):
-        np.copyto(out, values, casting="unsafe")
+    np.copyto(out, values, casting="unsafe")
 
 
 def _reduce(function: ReducePrecision, dtype: DType, block: Bits, out: Bits) -> None:
     dropped = max(dtype.mantissa_bits - function.mantissa_bits, 0)
-    magnitudes = block + _carry(function.rounding, block, dropped) if dropped else block.copy()
+    magnitudes = _carried(function.rounding, block, dropped) if dropped else block.copy()
     magnitudes &= (dtype.sign_bit - 1) >> dropped << dropped
     least, most = reduced_range(function, dtype)
     is_less, is_more = magnitudes < least, magnitudes > most
@@ -345,13 +370,14 @@ def _to_integer(function: Convert, source: DType, target: DType, block: Bits, ou
         most = np.nextafter(most, source.numpy.type(0))
     least, greatest = values[values.argmin()], values[values.argmax()]
     rounded = np.empty_like(values)
-    with np.errstate(all="ignore"):
-        kernel(source, function.rounding).general(values, rounded)
+    kernel(source, function.rounding).general(values, rounded)
     above = None
     if not (least >= lowest and greatest <= most):  # not for a NaN either
-        above = rounded > most
+        if most < highest:
+            above = rounded > most
         np.clip(rounded, lowest, most, out=rounded)
-        np.copyto(rounded, 0, where=np.isnan(rounded))
+        if greatest != greatest:
+            np.copyto(rounded, 0, where=np.isnan(rounded))
     integers = out.view(_integers(target))
     _cast(rounded, integers)
     if above is not None:
