@@ -304,7 +304,8 @@ def is_reduced(script: Script, function: ReducePrecision, dtype: DType, x: Term,
         after = min(after, (dtype.exponent_bias + bias + 1) * one)
         least = (dtype.exponent_bias - bias + 1) * one
     width = k.sort.width
-    nothing = patterns.zero if dtype.is_signed else patterns.nan
+    # Where there is no zero, the least number is nearest to it.
+    nothing = patterns.zero if dtype.is_signed else bits(0, dtype.width)
     under = script.apply("not", numbers.reaches(script, rounding, operand, bits(least, width)))
     over = numbers.reaches(script, rounding, operand, bits(after, width))
     over = script.apply("or", over, operand.is_infinite)

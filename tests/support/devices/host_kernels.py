@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -140,7 +141,16 @@ def library(kernels: tuple[KernelSource, ...] = _COMMON) -> ctypes.CDLL:
     return ctypes.CDLL(str(binary))
 
 
+_TOGETHER: dict[KernelSource, tuple[KernelSource, ...]] = dict.fromkeys(_COMMON, _COMMON)
+
+
+def compile_together(kernels: Iterable[KernelSource]) -> None:
+    """Have these kernels in one library, which takes less time than one library each."""
+    together = tuple(kernels)
+    _TOGETHER.update(dict.fromkeys(together, together))
+
+
 def run(kernel: KernelSource, *arguments: int) -> None:
     """Run a kernel on host addresses and numbers; it lets the interpreter go meanwhile."""
-    compiled = library() if kernel in _COMMON else library((kernel,))
-    getattr(compiled, kernel.name)(*map(ctypes.c_longlong, arguments))
+    function = getattr(library(_TOGETHER.get(kernel, (kernel,))), kernel.name)
+    function(*map(ctypes.c_longlong, arguments))

@@ -101,7 +101,7 @@ __device__ __forceinline__ word converted(const word x) {{
   const bool negative = s != 0;
   const word kept = right(m, {drop}), rest = left(m, bits - {drop});
   word y = left(kept + (rest > ({threshold}) ? 1 : 0), {drop});
-  y = y > {largest:#x} ? {infinite:#x} : y < {least:#x} ? {zero:#x} : y;
+  y = y > {largest:#x} ? {infinite:#x} : y < {least:#x} ? 0 : y;
   return {is_nan} ? x : y | {sign_of_result};
 }}
 """
@@ -282,7 +282,6 @@ def _reduced(function: ReducePrecision, dtype: DType) -> tuple[int, str]:
         largest=largest,
         infinite=dtype.exponent_mask if dtype.has_infinity else without_infinity,
         least=least,
-        zero=0 if dtype.is_signed else without_infinity,
         is_nan=_is_nan(dtype),
         sign_of_result="(y == 0 ? 0 : s)" if dtype.specials == "negative_zero" else "s",
     )

@@ -104,7 +104,7 @@ class PipelineSlot:
         """Apply a call's function to a piece, into its target or in place."""
         source, target, turns = piece.source, piece.target, piece.turns
         operand = result = self._scratch.part(0, source.size)
-        if call.input.dtype.width != call.output.dtype.width:
+        if not call.keeps_width:
             start = -(-source.size // CARRIER_BYTES) * CARRIER_BYTES
             result = self._scratch.part(start, start + target.size)
         in_place = target.ctypes.data == source.ctypes.data
@@ -177,7 +177,7 @@ class Pipeline:
         Raises :class:`OutOfDeviceMemory`, :class:`DeviceFailed` and :class:`SourceCorrupted`.
         After the first two the source is unchanged, or partly rounded if it is the target.
         """
-        if not (call.input.is_dense and call.input.lies_like(call.output.strides)):
+        if not call.is_flat:
             with self.slot() as slot:
                 slot.rearrange(call, source, target)
             return
@@ -188,7 +188,7 @@ class Pipeline:
 
     def _run_pieces(self, call: Call, source: Bytes, target: Bytes) -> None:
         dtype, into = call.input.dtype, call.output.dtype
-        widths = dtype.width if dtype.width == into.width else dtype.width + into.width
+        widths = dtype.width if call.keeps_width else dtype.width + into.width
         parts = cut(call.input.element_count, widths)
         # What is rounded already is not changed by rounding it again.
         is_lost = target.ctypes.data == source.ctypes.data and not isinstance(
@@ -281,7 +281,7 @@ def round_resident(
     if source.address % CARRIER_BYTES or target.address % CARRIER_BYTES:
         aligned = allocate(source.nbytes)
         stream.copy(source, aligned)
-        is_one = call.is_in_place and source.nbytes == target.nbytes
+        is_one = call.is_in_place and call.keeps_width
         result = aligned if is_one else allocate(target.nbytes)
         round_resident(stream, allocate, call, aligned, result)
         stream.copy(result, target)
@@ -289,7 +289,7 @@ def round_resident(
         stream.wait()
         return
     input, output, count = call.input, call.output, call.input.element_count
-    if input.is_dense and input.lies_like(output.strides):
+    if call.is_flat:
         _run(stream, allocate, call, source, target, count)
         stream.clear(target.part(output.element_bytes, target.nbytes))
         if output.has_spare_bits:
@@ -349,7 +349,7 @@ def _run(
     dtype, into = call.input.dtype, call.output.dtype
     step = LAUNCH * 8 // max(dtype.width, into.width)
     result: DeviceBuffer | None = None
-    if source.address == target.address and dtype.width != into.width:
+    if source.address == target.address and not call.keeps_width:
         # A result would overwrite the operands of other threads.
         result = allocate(into.nbytes(min(step, count)))
     for start in range(0, count, step):
