@@ -118,6 +118,16 @@ def casts_by_cuda(case: Case, edit: texts.Edit) -> Found:
     yield script, x, y
 
 
+def casts_by_llvm(case: Case, edit: texts.Edit) -> Found:
+    for text in texts.llvm_conversions(case):
+        yield from llvm.elements(edit(text), case.source.width, case.target.width, texts.LANES)
+
+
+def casts_by_optimized_llvm(case: Case, edit: texts.Edit) -> Found:
+    for text in texts.optimized_conversions(case):
+        yield from llvm.elements(edit(text), case.source.width, case.target.width, texts.LANES)
+
+
 #: What a type is rounded to odd to, and how many bits of a significand that leaves to others.
 ODD = {
     "float32": ("bfloat16", 6),
@@ -155,6 +165,8 @@ WAYS: dict[str, Way] = {
 #: The ways to convert.
 CASTS: dict[str, Way] = {
     "casts: CUDA C": casts_by_cuda,
+    "casts: LLVM IR": casts_by_llvm,
+    "casts: LLVM IR -O3": casts_by_optimized_llvm,
     "casts: by odd": casts_by_odd,
 }
 

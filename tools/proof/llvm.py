@@ -1,7 +1,7 @@
 """LLVM IR to SMT: every vector that a module stores, followed back to the vector that it loads.
 
-LLVM itself parses the text (llvmlite). All instructions between load and store must work lane by
-lane, so one lane stands for all. What LLVM calls poison is demanded not to occur: long shifts, and
+LLVM itself parses the text (llvmlite). A lane of a vector is followed through instructions that
+work lane by lane, so one lane stands for all, and through those that move lanes. What LLVM calls poison is demanded not to occur: long shifts, and
 flags such as ``nuw`` that are not kept. Which address is loaded or stored is not proved.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import llvmlite.binding as binding
@@ -30,33 +30,45 @@ _BOUNDS = {"umin": "ult", "umax": "ugt", "smin": "slt", "smax": "sgt"}
 _UNORDERED = {"ugt": "le", "ult": "ge", "uge": "lt", "ule": "gt", "une": "eq"}
 _ORDERED = {f"o{order}": order for order in ("eq", "lt", "le", "gt", "ge")}
 #: What moves memory or has no effect; the rest that may write is refused.
-_HARMLESS_CALLS = ("llvm.prefetch.", "llvm.memcpy.", "llvm.assume", "llvm.lifetime.")
+_HARMLESS_CALLS = (
+    "llvm.prefetch.",
+    "llvm.memcpy.",
+    "llvm.memset.",
+    "llvm.assume",
+    "llvm.lifetime.",
+)
 _KNOWN = {*_BINARY, "icmp", "fcmp", "select", "bitcast", "zext", "sext", "trunc", "load", "store"}
+_KNOWN |= {"uitofp", "sitofp", "fpext", "fptrunc", "shufflevector"}
 _KNOWN |= {"br", "ret", "phi", "getelementptr", "alloca"}  # addresses and control
 _NAME = re.compile(r"(%[\w.\-]+) = ")
 
 
-class _Lane:
-    """One lane of the values of a function."""
+class _Lanes:
+    """Lanes of the values of a function."""
 
     def __init__(self, script: Script, made: dict[str, Any]) -> None:
         self.script, self.made = script, made
-        self.loaded: list[Term] = []
-        self._values: dict[str, Term] = {}
+        #: By the load and the lane.
+        self.loaded: dict[tuple[str, int], Term] = {}
+        self._values: dict[tuple[str, int], Term] = {}
 
-    def value(self, operand: Any) -> Term:
+    def value(self, operand: Any, lane: int = 0) -> Term:
         text, kind = str(operand).strip(), str(operand.type)
         if operand.is_constant:
             return self._constant(kind, text.removeprefix(kind).strip())
         found = _NAME.match(text)
         if not found:
             raise Refused(f"an argument: {text}")
-        if found[1] not in self._values:
-            term = self._computed(self.made[found[1]])
+        if (found[1], lane) not in self._values:
+            term = self._computed(self.made[found[1]], lane)
             if term.sort != _sort(kind):
                 raise Refused(f"{text} gives {term.sort}")
-            self._values[found[1]] = term
-        return self._values[found[1]]
+            self._values[found[1], lane] = term
+        return self._values[found[1], lane]
+
+    def load(self, name: str, lane: int, sort: Sort) -> Term:
+        """What is loaded: anything."""
+        return self.script.declare(sort, None if self.loaded else "x")
 
     def _constant(self, kind: str, text: str) -> Term:
         """A constant, or the lane of a splat of one."""
@@ -77,16 +89,21 @@ class _Lane:
             return self.script.real(float(text), sort.width)
         raise Refused(f"constant {kind} {text}")
 
-    def _computed(self, instruction: Any) -> Term:
+    def _computed(self, instruction: Any, lane: int) -> Term:
         script, opcode, text = self.script, instruction.opcode, str(instruction).strip()
         sort = _sort(str(instruction.type))
         flags = _flags(text, opcode) if opcode != "call" else []
         if opcode == "load" and not flags:
-            self.loaded.append(script.declare(sort, None if self.loaded else "x"))
-            return self.loaded[-1]
+            name = text.partition(" = ")[0]
+            self.loaded[name, lane] = self.load(name, lane, sort)
+            return self.loaded[name, lane]
         if opcode == "call":
-            return self._called(instruction, text)
-        operands = [self.value(operand) for operand in instruction.operands]
+            return self._called(instruction, text, lane)
+        if opcode == "shufflevector" and not flags:
+            return self._moved(instruction, text, lane)
+        if opcode == "bitcast" and not flags and (joined := self._joined(instruction, lane)):
+            return joined
+        operands = [self.value(operand, lane) for operand in instruction.operands]
         if opcode in _BINARY:
             made = script.apply(_BINARY[opcode], *operands)
             self._demand(opcode, flags, operands, made)
@@ -99,6 +116,16 @@ class _Lane:
             return script.apply("not", script.apply(_UNORDERED[flags[0]], *operands))
         if opcode == "select" and not flags:
             return script.select(*operands)
+        if opcode in ("uitofp", "sitofp", "fpext", "fptrunc") and not (
+            flags and opcode != "uitofp"
+        ):
+            for _nneg in flags:
+                script.demands.append(
+                    script.apply("sge", operands[0], bits(0, operands[0].sort.width))
+                )
+            return script.converted(operands[0], sort.width, signed=opcode != "uitofp")
+        if opcode == "bitcast" and not flags and operands[0].sort == sort:
+            return operands[0]
         if opcode == "bitcast" and not flags and operands[0].sort.width == sort.width:
             return script.number(operands[0]) if sort.kind == "float" else script.bits(operands[0])
         if opcode in ("zext", "sext", "trunc"):
@@ -109,10 +136,31 @@ class _Lane:
             return made
         raise Refused(text)
 
-    def _called(self, instruction: Any, text: str) -> Term:
+    def _joined(self, instruction: Any, lane: int) -> Term | None:
+        """A lane of a vector that is made of several of another."""
+        (operand,) = instruction.operands
+        count, made = _count(str(operand.type)), _count(str(instruction.type))
+        if count <= made or count % made:
+            return None
+        each = count // made
+        parts = [self.script.bits(self.value(operand, each * lane + k)) for k in range(each)]
+        return self.script.join(*reversed(parts))
+
+    def _moved(self, instruction: Any, text: str, lane: int) -> Term:
+        """A lane that comes from another lane of one of two vectors."""
+        found = re.search(r"<\d+ x i32> (<[^>]*>|zeroinitializer)$", text)
+        if not found:
+            raise Refused(text)
+        places = re.findall(r"i32 (\d+|poison|undef)", found[1])
+        first, second = list(instruction.operands)[:2]
+        place = int(places[lane]) if places else 0
+        count = _count(str(first.type))
+        return self.value(first, place) if place < count else self.value(second, place - count)
+
+    def _called(self, instruction: Any, text: str, lane: int) -> Term:
         *arguments, callee = instruction.operands
-        family, name, *_ = f"{callee.name}..".split(".")
-        operands = [self.value(argument) for argument in arguments]
+        family, name, *kinds = f"{callee.name}..".split(".")
+        operands = [self.value(argument, lane) for argument in arguments]
         if not re.fullmatch(r"%\S+ = (tail )?call <?\w[^@]*@.*", text) or family != "llvm":
             raise Refused(text)
         if name in _ROUND and len(operands) == 1:
@@ -121,6 +169,13 @@ class _Lane:
             return self.script.select(self.script.apply(_BOUNDS[name], *operands), *operands)
         if name == "fabs" and len(operands) == 1:
             return self.script.apply("abs", *operands)
+        if name in ("fptosi", "fptoui") and kinds[0] == "sat":
+            width = _sort(str(instruction.type)).width
+            return self.script.saturated(operands[0], width, signed=name == "fptosi")
+        if name == "usub" and kinds[0] == "sat":
+            less = self.script.apply("ult", *operands)
+            none = bits(0, operands[0].sort.width)
+            return self.script.select(less, none, self.script.apply("sub", *operands))
         raise Refused(text)
 
     def _compared_integers(self, flags: list[str], operands: list[Term]) -> Term:
@@ -177,31 +232,87 @@ def _sort(kind: str) -> Sort:
     return BOOL if kind == "i1" else Sort("bits", int(kind[1:]))
 
 
+def _count(kind: str) -> int:
+    """The lanes of a vector type; one of a scalar."""
+    found = re.match(r"<(\d+) x", kind)
+    return int(found[1]) if found else 1
+
+
 def stores(text: str, name: str) -> Iterator[tuple[Script, Term, Term]]:
     """For each vector that functions of this name or ``name.line`` store, as :mod:`.ptx` does."""
+    for store, made in _stores(text, name, f"{name}.line"):
+        script = Script()
+        lanes = _Lanes(script, made)
+        stored = lanes.value(next(iter(store.operands)))
+        if len(lanes.loaded) != 1:
+            raise Refused(f"{store} depends on {len(lanes.loaded)} loads")
+        (loaded,) = lanes.loaded.values()
+        yield script, script.bits(loaded), script.bits(stored)
+
+
+class _Elements(_Lanes):
+    """Lanes in which one element is ``x``: of so many bits, at its place in what is loaded."""
+
+    def __init__(self, script: Script, made: dict[str, Any], element: int, width: int) -> None:
+        super().__init__(script, made)
+        self.element, self.width = element, width
+        self.x = script.declare(Sort("bits", width), "x")
+
+    def load(self, name: str, lane: int, sort: Sort) -> Term:
+        script, each = self.script, sort.width // self.width
+        first = lane * each
+        parts = [
+            self.x if first + k == self.element else script.declare(self.x.sort)
+            for k in range(each)
+        ]
+        joined = script.join(*reversed(parts)) if each > 1 else parts[0]
+        return script.number(joined) if sort.kind == "float" else joined
+
+
+def elements(
+    text: str, source: int, target: int, count: int
+) -> Iterator[tuple[Script, Term, Term]]:
+    """The first elements of each vector that ``convert`` or ``line`` store, of ``count`` lanes.
+
+    ``source`` and ``target`` are the bits of an element. Where lanes move, all elements are yielded,
+    and two where they do not.
+    """
+    moves = "shufflevector" in text
+    for store, made in _stores(text, "convert", "line"):
+        stored = next(iter(store.operands))
+        kind = str(stored.type)
+        each = _sort(kind).width // target
+        if _count(kind) * each != count:
+            raise Refused(f"{store} of {_count(kind)} lanes")
+        for element in range(count if moves else 2):
+            script = Script()
+            lanes = _Elements(script, made, element, source)
+            value = script.bits(lanes.value(stored, element // each))
+            if len({name for name, _ in lanes.loaded}) != 1:
+                raise Refused(f"{store} depends on several loads, or none")
+            yield script, lanes.x, script.extract(value, element % each * target, target)
+
+
+def _stores(text: str, *names: str) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """The stores of the functions of these names, each with the instructions by their results."""
     module = binding.parse_assembly(text)
     for function in module.functions:
-        if function.name not in (name, f"{name}.line") or function.is_declaration:
+        if function.name not in names or function.is_declaration:
             continue
         instructions = [at for block in function.blocks for at in block.instructions]
         made = {found[1]: at for at in instructions if (found := _NAME.match(str(at).strip()))}
         for at in instructions:
-            _refuse_unknown_effects(at, name)
+            _refuse_unknown_effects(at, names)
             if at.opcode == "store" and not _is_on_stack(at, made):
-                script = Script()
-                lane = _Lane(script, made)
-                stored = lane.value(next(iter(at.operands)))
-                if len(lane.loaded) != 1:
-                    raise Refused(f"{at} depends on {len(lane.loaded)} loads")
-                yield script, script.bits(lane.loaded[0]), script.bits(stored)
+                yield at, made
 
 
-def _refuse_unknown_effects(instruction: Any, name: str) -> None:
+def _refuse_unknown_effects(instruction: Any, names: Sequence[str]) -> None:
     """Refuse what may write memory, and is neither a store nor known to be about addresses."""
     if instruction.opcode == "call":
         callee = list(instruction.operands)[-1].name
         is_pure = str(instruction.type) != "void" and callee.startswith("llvm.")
-        if not is_pure and callee != f"{name}.line" and not callee.startswith(_HARMLESS_CALLS):
+        if not is_pure and callee not in names and not callee.startswith(_HARMLESS_CALLS):
             raise Refused(str(instruction))
     elif instruction.opcode not in _KNOWN:
         raise Refused(str(instruction))

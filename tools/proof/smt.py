@@ -220,6 +220,17 @@ class Script:
         convert = "to_fp" if signed or value.sort.kind == "float" else "to_fp_unsigned"
         return self.define(sort, f"((_ {convert} {exponent(sort)}) RNE {value.text})")
 
+    def saturated(self, value: Term, width: int, *, signed: bool) -> Term:
+        """A float truncated to an integer: beyond the range the nearest end, of NaN 0."""
+        low, high = (-(1 << width - 1), (1 << width - 1) - 1) if signed else (0, (1 << width) - 1)
+        name = "fp.to_sbv" if signed else "fp.to_ubv"
+        made = self.define(Sort("bits", width), f"((_ {name} {width}) RTZ {value.text})")
+        # The least is a power of two or 0, and so is what follows the largest.
+        floor, above = (self.real(float(end), value.sort.width) for end in (low, high + 1))
+        made = self.select(self.apply("lt", value, floor), bits(low, width), made)
+        made = self.select(self.apply("ge", value, above), bits(high, width), made)
+        return self.select(self.apply("is_nan", value), bits(0, width), made)
+
     def permuted(self, low: Term, high: Term, selector: Term) -> Term:
         """Four of the eight bytes of two words, by the digits of a constant (PTX's prmt)."""
         if selector.literal is None:

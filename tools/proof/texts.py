@@ -20,6 +20,7 @@ from tensor_round.contract.functions import Convert, Function, ReducePrecision, 
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends.cpu import floats, narrow_floats
 from tensor_round_service.backends.cpu.llvm import optimized, target_machine
+from tensor_round_service.backends.cpu.llvm_conversions import conversion_text, is_supported
 from tensor_round_service.backends.cpu.llvm_kernels import module_text
 from tensor_round_service.backends.cuda.conversions import conversion_kernel, distinct
 from tensor_round_service.backends.cuda.kernels import ROUND_KERNELS
@@ -102,6 +103,18 @@ def cuda_text(case: Case) -> str:
 def llvm_texts(dtype: DType) -> list[str]:
     """The module of a type, as it is written for processors that prefetch and for others."""
     return [module_text(dtype, prefetch=prefetch) for prefetch in (True, False)]
+
+
+def llvm_conversions(case: Case) -> list[str]:
+    """The modules of a conversion, which converts :data:`LANES` at once; there may be none."""
+    if not is_supported(*case):
+        return []
+    return [conversion_text(*case, prefetch=prefetch) for prefetch in (True, False)]
+
+
+def optimized_conversions(case: Case) -> list[str]:
+    """The same after the passes."""
+    return [str(optimized(text, target_machine())) for text in llvm_conversions(case)]
 
 
 @cache

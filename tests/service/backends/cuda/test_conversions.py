@@ -26,7 +26,6 @@ from tensor_round_service.backends.cuda import pipeline as pipelines
 from tensor_round_service.backends.cuda.backend import CupyBackend
 from tensor_round_service.backends.cuda.conversions import conversion_kernel, distinct
 from tensor_round_service.backends.cuda.launches import launch_of
-from tensor_round_service.backends.cuda.pipeline import round_resident
 from tensor_round_service.backends.devices import DeviceBuffer, DeviceFailed
 from tensor_round_verify.patterns import samples
 
