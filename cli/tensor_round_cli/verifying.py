@@ -11,13 +11,12 @@ from typing import Annotated, cast
 
 import typer
 
-from tensor_round.contract.dtypes import DTypeName
+from tensor_round.contract.dtypes import BY_NAME, DTypeName
 from tensor_round.contract.quoting import not_accepted
 from tensor_round.contract.rounding import RoundingName
 from tensor_round_verify import (
     ROUNDINGS,
     RUNTIMES,
-    WIDTHS,
     Baseline,
     Complaints,
     Report,
@@ -28,7 +27,7 @@ from tensor_round_verify import (
 from tensor_round_verify.checks.array_forms import REPEATS
 from tensor_round_verify.checks.nans import told
 from tensor_round_verify.checks.rounding import NANS, Nans
-from tensor_round_verify.checks.verification import OPERATORS, Operator
+from tensor_round_verify.checks.verification import CAST_RULES, OPERATORS, Operator
 from tensor_round_verify.conversions.blocks.formats import FORMATS, FormatName
 from tensor_round_verify.conversions.blocks.formats import RULES as SCALE_RULES
 from tensor_round_verify.runtimes import TIMEOUT
@@ -83,7 +82,7 @@ DTypes = Annotated[
     typer.Option(
         "--dtype",
         metavar="NAME",
-        autocompletion=lambda: [*WIDTHS, *FORMATS],
+        autocompletion=lambda: [*BY_NAME, *FORMATS],
         help="The data type, or the block format; may be repeated. Of a conversion, two are the "
         "types of operands and of results.",
         show_default="all that the runtime has",
@@ -106,6 +105,16 @@ ScaleRule = Annotated[
         autocompletion=lambda: list(SCALE_RULES),
         help=f"The rule of the scales of blocks: {', '.join(SCALE_RULES)}.",
         show_default="the specification's",
+    ),
+]
+CastRule = Annotated[
+    str | None,
+    typer.Option(
+        metavar="RULE",
+        autocompletion=lambda: list(CAST_RULES),
+        help="What a cast must make of numbers beyond an integer type and of NaNs, and of negative "
+        f"numbers in float8_e8m0fnu: {', '.join(CAST_RULES)}.",
+        show_default="any one of them",
     ),
 ]
 Every = Annotated[
@@ -163,6 +172,7 @@ def verify_runtime(
     dtypes: DTypes = None,
     roundings: Roundings = None,
     scale: ScaleRule = None,
+    rule: CastRule = None,
     every: Every = False,
     nans: NansAs = None,
     repeat: Repeat = REPEATS,
@@ -185,15 +195,16 @@ def verify_runtime(
     Exit code 0: no error, or exactly those of the baseline. 1: an error, or a
     difference from the baseline. 2: no verdict.
     """
-    _check(dtypes or (), (*WIDTHS, *FORMATS), "--dtype")
+    _check(dtypes or (), (*BY_NAME, *FORMATS), "--dtype")
     _check([scale] if scale else [], SCALE_RULES, "--scale")
+    _check([rule] if rule else [], CAST_RULES, "--rule")
     _check(roundings or (), ROUNDINGS, "--rounding")
     _check([nans] if nans else [], NANS, "--nans")
     _check([operator], OPERATORS, "--operator")
     nan_rule = cast(Nans | None, nans)
     if is_model(runtime):
         whole = {"--dtype": dtypes, "--rounding": roundings, "--every": every, "--scale": scale}
-        more = {"--baseline": baseline, "--operator": operator != "round"}
+        more = {"--baseline": baseline, "--operator": operator != "round", "--rule": rule}
         calls = {"--repeat": repeat != REPEATS, "--large": large}
         refuse_options({**whole, **more, **calls}, "is for a runtime; a model has its own nodes")
         verify_model_file(runtime, inputs, runtimes or [], nan_rule, timeout, junit, as_json)
@@ -207,6 +218,7 @@ def verify_runtime(
             dtypes=cast(list[DTypeName | FormatName], dtypes or []),
             roundings=cast(list[RoundingName], roundings or []),
             scale=scale,
+            rule=rule,
             every=every,
             nans=nan_rule,
             repeat=repeat,

@@ -21,6 +21,7 @@ from tensor_round_verify.conversions.deviations import CASTS
 from tensor_round_verify.conversions.patterns import Operands, cast_operands, trials
 from tensor_round_verify.conversions.reference import cast, divided
 from tensor_round_verify.reference import ROUNDINGS, is_nan
+from tensor_round_verify.report import RULES
 
 NARROW = ("float8_e4m3fn", "float8_e5m2")
 LARGEST = {"float8_e4m3fn": Fraction(448), "float8_e5m2": Fraction(57344)}
@@ -136,7 +137,7 @@ def test_the_operands_have_every_tie_with_its_neighbours() -> None:
     assert ml_dtypes.finfo("bfloat16").max == np.uint16(0x7F7F).view(ml_dtypes.bfloat16)
 
 
-F16, BF16 = np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)
+F32, F16, BF16 = np.dtype(np.float32), np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)
 E4M3, E5M2 = np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.float8_e5m2)
 
 
@@ -209,6 +210,10 @@ def as_other_e4m3(kind: Any) -> Any:
     return kernel
 
 
+def as_e5m2fnuz(x: Array, dtype: Any, saturate: bool) -> Array:
+    return right(x, ml_dtypes.float8_e5m2fnuz, saturate).view(dtype)
+
+
 def nans_of_bits(formula: Any) -> Any:
     """A cast to bfloat16 whose NaNs are made by a formula of their bits."""
 
@@ -260,6 +265,7 @@ PLANTED: dict[str, tuple[Any, tuple[str, Any, str]]] = {
     "flush before rounding": (small_flushed, TO_F16),
     "E4M3FN as E4M3FNUZ": (as_other_e4m3(ml_dtypes.float8_e4m3fnuz), TO_E4M3),
     "E4M3FN as IEEE's E4M3": (as_other_e4m3(ml_dtypes.float8_e4m3), TO_E4M3),
+    "E5M2 as E5M2FNUZ": (as_e5m2fnuz, TO_E5M2),
     "NaN as infinity": (nans_of_bits(lambda b: b), TO_BF16),
     "NaN rounded as a number": (
         nans_of_bits(lambda b: b + np.uint32(0x7FFF) + (b >> np.uint32(16) & ODD)),
@@ -270,6 +276,7 @@ PLANTED: dict[str, tuple[Any, tuple[str, Any, str]]] = {
         TO_BF16,
     ),
     "through float32": (through(np.float32), ("float64", F16, EVEN)),
+    "through float64": (lambda x, dtype: x.astype("f8").astype(dtype), ("int64", F32, EVEN)),
     "through float16": (through(F16), TO_E5M2),
     "through bfloat16": (through(BF16), TO_E4M3),
     "saturates": (lambda x, dtype, saturate: right(x, dtype, True), TO_E5M2),
@@ -282,8 +289,10 @@ PLANTED: dict[str, tuple[Any, tuple[str, Any, str]]] = {
 }
 
 
-def cast_by(runtime: Any, source: Any, target: Any, rounding: Any = EVEN) -> conformance.Report:
-    asked: Any = {"dtypes": [source, target], "roundings": [rounding]}
+def cast_by(
+    runtime: Any, source: Any, target: Any, rounding: Any = EVEN, rule: Any = None
+) -> conformance.Report:
+    asked: Any = {"dtypes": [source, target], "roundings": [rounding], "rule": rule}
     return conformance.verify(runtime, operator="cast", **asked)
 
 
@@ -294,6 +303,81 @@ def test_a_wrong_cast_is_named(deviation: str) -> None:
     report = cast_by(kernel, source, target.name, rounding)
     assert not report.right
     assert names(report) - {()} == {(deviation,)}
+
+
+def integral(become: Any, nan: int = 0, round_: Any = np.trunc) -> Any:
+    """A cast to integers that makes of numbers, as integers of Python, what ``become`` says."""
+
+    def kernel(x: Array, dtype: Any) -> Array:
+        whole = round_(x.astype(np.float64)).reshape(-1).tolist()
+        ends, size = np.iinfo(dtype), 8 * dtype.itemsize
+        found = [nan if n != n else become(n, ends) % 2**size for n in whole]
+        return np.array(found, f"u{dtype.itemsize}").view(dtype).reshape(x.shape)
+
+    return kernel
+
+
+def saturated(n: float, ends: Any) -> int:
+    return int(min(max(n, ends.min), ends.max))
+
+
+def low_bits(n: float, _: Any) -> int:
+    return 0 if np.isinf(n) else int(n)
+
+
+def indefinite(n: float, _: Any) -> int:
+    return int(n) if -(2**31) <= n < 2**31 else -(2**31)
+
+
+def by_arm(n: float, _: Any) -> int:
+    return int(min(max(n, -(2**31)), 2**31 - 1))
+
+
+LEAST, GREATEST = 1 << 15, (1 << 15) - 1
+#: The rule that is asked for, by deviation, and a kernel for float32 to int16.
+TO_INTEGERS: dict[str, tuple[Any, str]] = {
+    "saturates": (integral(saturated), "wrap"),
+    "wraps": (integral(low_bits), "saturate"),
+    "x86's indefinite integer": (integral(indefinite), "arm"),
+    "ARM's conversion": (integral(by_arm), "x86"),
+    "NaN as 0": (integral(indefinite), "x86"),
+    "NaN as the least integer": (integral(saturated, LEAST), "saturate"),
+    "NaN as the greatest integer": (integral(saturated, GREATEST), "saturate"),
+    "half to even": (integral(saturated, round_=np.rint), "saturate"),
+    "floor": (integral(low_bits, round_=np.floor), "wrap"),
+}
+
+
+@pytest.mark.parametrize("deviation", TO_INTEGERS)
+def test_a_wrong_cast_to_integers_is_named(deviation: str) -> None:
+    kernel, rule = TO_INTEGERS[deviation]
+    target = "int32" if deviation == "NaN as 0" else "int16"  # where x86 has another result
+    report = cast_by(kernel, "float32", target, "toward_zero", rule)
+    (found,) = names(report)
+    assert not report.right
+    assert deviation in found
+
+
+@pytest.mark.parametrize(
+    ("become", "rule"),
+    [(saturated, "saturate"), (low_bits, "wrap"), (indefinite, "x86"), (by_arm, "arm")],
+)
+def test_any_rule_is_right_that_is_not_asked_for_and_is_reported(become: Any, rule: str) -> None:
+    report = cast_by(integral(become), "float32", "int16", "toward_zero")
+    assert report.right, str(report)
+    assert [verdict.rule for verdict in report.verdicts] == [rule]
+    assert f"float32 to int16: {RULES[rule]}" in str(report)
+    assert report.as_data()["verdicts"][0]["rule"] == rule
+    assert cast_by(integral(become), "float32", "int16", "toward_zero", rule).right
+
+
+def test_integers_keep_their_low_bits() -> None:
+    def kernel(x: Array, dtype: Any) -> Array:
+        ends = np.iinfo(dtype)
+        return x.clip(ends.min, ends.max).astype(dtype)
+
+    assert cast_by(lambda x, dtype: x.astype(dtype), "int64", "int16").right
+    assert names(cast_by(kernel, "int64", "int16")) == {("saturates",)}
 
 
 @pytest.mark.parametrize("target", [F16, BF16, E4M3, E5M2], ids=lambda dtype: dtype.name)
@@ -376,10 +460,14 @@ def test_a_program(tmp_path: Path, rounding: str) -> None:
     ("runtime", "options", "why"),
     [
         ("service:http://127.0.0.1:1", {}, "it has no cast here"),
-        ("numpy", {"dtypes": ["int8"]}, "cast supports only float32, float64, float16"),
-        ("numpy", {"roundings": ["toward_zero"]}, "cannot be asked to round toward_zero"),
+        ("numpy", {"dtypes": ["mxint8"]}, "cast supports only float16, bfloat16, float32"),
+        (
+            "numpy",
+            {"dtypes": ["float32", "float16"], "roundings": ["toward_zero"]},
+            "cannot be asked to round toward_zero",
+        ),
         ("numpy", {"operator": "quantize_linear"}, "it has no quantize_linear here"),
-        ("cmd:true", {"dtypes": ["float8_e5m2"]}, "does not name {target}"),
+        ("cmd:true", {"dtypes": ["float32", "float8_e5m2"]}, "does not name {target}"),
     ],
 )
 def test_unverifiable_cast_gives_the_reason(runtime: str, options: Any, why: str) -> None:
@@ -404,4 +492,4 @@ def test_a_report_is_its_own_baseline() -> None:
 
 
 def test_every_deviation_is_planted() -> None:
-    assert PLANTED.keys() == {deviation.name for deviation in CASTS}
+    assert PLANTED.keys() | TO_INTEGERS.keys() == {deviation.name for deviation in CASTS}

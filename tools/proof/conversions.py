@@ -222,12 +222,12 @@ def _is_float(script: Script, function: Convert, target: DType, operand: Operand
         over = numbers.reaches(script, rounding, operand, after)
         found = [(over, beyond), (operand.is_infinite, infinity)]
         if not target.is_signed:
-            # Not to reach the least number is to be rounded to zero.
+            # What is below the least number, and not rounded up, is as a zero is.
             nothing = bits(0, target.width) if function.saturates else patterns.nan
-            reached = numbers.reaches(script, rounding, operand, bits(0, k.sort.width))
-            under = script.apply("not", reached)
-            found += [(under, nothing), (operand.negative, patterns.nan)]
-            found += [(operand.is_zero, nothing)]
+            least = numbers.key(script, bits(0, k.sort.width))
+            if rounding != "toward_positive":
+                found.append((script.apply("ult", operand.key, least), nothing))
+            found += [(operand.negative, patterns.nan), (operand.is_zero, nothing)]
             ends = script.apply("and", operand.is_infinite, operand.negative)
             found += [(ends, patterns.nan)]
         return [*found, (operand.is_nan, patterns.nan)]

@@ -12,7 +12,7 @@ from functools import cache
 
 import numpy as np
 
-from .reference import FLOATS, WIDTHS, Bits, Format, all_patterns, bits_type
+from .reference import FLOAT_FORMATS, Bits, Format, all_patterns, bits_type, width
 
 #: Patterns in a block of :func:`blocks`.
 BLOCK = 1 << 20
@@ -28,9 +28,9 @@ def edges(dtype: str) -> Bits:
 # A verification counts them, and then tries them, for each direction.
 @cache
 def _edges(dtype: str) -> Bits:
-    if dtype not in FLOATS:
+    if dtype not in FLOAT_FORMATS:
         return _integer_edges(dtype)
-    fmt = FLOATS[dtype]
+    fmt = FLOAT_FORMATS[dtype]
     magnitudes = {
         *_near_powers_of_two(fmt),
         *_near_halves(fmt),
@@ -50,10 +50,10 @@ def random_patterns(dtype: str, count: int, seed: int) -> Bits:
     """
     generator = np.random.default_rng(seed)
     patterns = generator.integers(
-        0, 1 << WIDTHS[dtype], count, dtype=bits_type(dtype).type, endpoint=False
+        0, 1 << width(dtype), count, dtype=bits_type(dtype).type, endpoint=False
     )
-    if dtype in FLOATS:
-        fmt = FLOATS[dtype]
+    if dtype in FLOAT_FORMATS:
+        fmt = FLOAT_FORMATS[dtype]
         p = fmt.fraction_bits
         fields = generator.integers(fmt.bias - 2, fmt.bias + p + 2, count).astype(patterns.dtype)
         keep = patterns.dtype.type(fmt.sign_bit | ((1 << p) - 1))
@@ -64,7 +64,7 @@ def random_patterns(dtype: str, count: int, seed: int) -> Bits:
 
 def samples(dtype: str, random_count: int = 1 << 16, seed: int = 754) -> Bits:
     """Every pattern of 8 or 16 bits; of wider types the edges, then random ones."""
-    if WIDTHS[dtype] <= 16:
+    if width(dtype) <= 16:
         return all_patterns(dtype)
     return np.concatenate([edges(dtype), random_patterns(dtype, random_count, seed)])
 
@@ -75,7 +75,7 @@ def blocks(dtype: str, random_count: int = 1 << 20, *, every: bool = False) -> I
     They are the :func:`samples`, with the edges in the first block; or with ``every`` all 2^32 of
     a dtype of 32 bits, ascending.
     """
-    if every and WIDTHS[dtype] == 32:
+    if every and width(dtype) == 32:
         for start in range(0, 1 << 32, BLOCK):
             yield np.arange(start, start + BLOCK, dtype=bits_type(dtype))
     else:
@@ -86,9 +86,8 @@ def blocks(dtype: str, random_count: int = 1 << 20, *, every: bool = False) -> I
 
 def pattern_count(dtype: str, random_count: int = 1 << 20, *, every: bool = False) -> int:
     """The number of patterns that :func:`blocks` yields."""
-    width = WIDTHS[dtype]
-    if width <= 16 or (every and width == 32):
-        return 1 << width
+    if width(dtype) <= 16 or (every and width(dtype) == 32):
+        return 1 << width(dtype)
     return edges(dtype).size + random_count
 
 
@@ -150,7 +149,7 @@ def _specials(fmt: Format) -> set[int]:
     """The largest finite values, infinity, and NaNs: quiet, signalling, payloads of every bit."""
     p = fmt.fraction_bits
     draw = random.Random(p + 3)
-    infinity = fmt.sign_bit - (1 << p)
+    infinity = fmt.infinity
     quiet = 1 << (p - 1)
     payloads = {
         quiet,
@@ -166,7 +165,7 @@ def _specials(fmt: Format) -> set[int]:
 
 def _integer_edges(dtype: str) -> Bits:
     """Zero, the extremes, and powers of two with neighbours, which conversions may change."""
-    width = WIDTHS[dtype]
-    near = {0, *(power + by for power in (1 << n for n in range(width)) for by in (-1, 0, 1))}
-    negated = {(1 << width) - n for n in near if n}
+    size = width(dtype)
+    near = {0, *(power + by for power in (1 << n for n in range(size)) for by in (-1, 0, 1))}
+    negated = {(1 << size) - n for n in near if n}
     return np.array(sorted(near | negated), dtype=bits_type(dtype))

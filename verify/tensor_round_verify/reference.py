@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -31,47 +32,79 @@ ROUNDINGS = ("ties_to_even", "ties_to_away", "toward_zero", "toward_positive", "
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A binary floating-point format: its width and its stored fraction bits.
+    """A binary floating-point format: its width, its stored fraction bits, and what is no number.
 
-    Without infinity, all patterns are numbers but for ``nan``: ``last``, the last of each sign;
-    ``negative_zero``, the pattern of -0.0, which then is a NaN, and the bias is larger by one;
-    ``none``, there is no NaN.
+    With ``nans`` "ieee" the last exponent has infinities and NaNs. Without infinities, the one NaN
+    of each sign is the "last" pattern, the one NaN is the pattern of "-0.0", or there is "none". A
+    format without fraction bits has powers of two alone: no zero, no subnormals, no sign.
     """
 
     width: int
     fraction_bits: int
-    has_infinity: bool = True
-    nan: str = "last"
+    nans: Literal["ieee", "last", "-0.0", "none"] = "ieee"
 
     @property
-    def has_negative_zero(self) -> bool:
-        """Whether the sign bit alone is -0.0."""
-        return self.nan != "negative_zero"
+    def has_infinity(self) -> bool:
+        """Whether the format has infinities."""
+        return self.nans == "ieee"
+
+    @property
+    def has_zero(self) -> bool:
+        """Whether the format has zero, subnormals and a sign."""
+        return self.fraction_bits > 0
+
+    @property
+    def signless(self) -> int:
+        """The pattern of all bits but the sign."""
+        return (1 << (self.width - self.has_zero)) - 1
+
+    @property
+    def sign_bit(self) -> int:
+        """The pattern of the sign: of -0.0, if the format has it."""
+        return 1 << (self.width - 1) if self.has_zero else 0
 
     @property
     def bias(self) -> int:
         """The exponent field of 1.0."""
-        return (1 << (self.width - self.fraction_bits - 2)) - self.has_negative_zero
+        return ((self.signless >> self.fraction_bits) + (self.nans == "-0.0")) // 2
 
     @property
-    def sign_bit(self) -> int:
-        """The pattern of -0.0, if there is one."""
-        return 1 << (self.width - 1)
+    def infinity(self) -> int:
+        """The pattern of the last exponent alone: of infinity, if the format has it."""
+        return self.signless + 1 - (1 << self.fraction_bits)
+
+    @property
+    def largest(self) -> int:
+        """The pattern of the largest number."""
+        return self.infinity - 1 if self.has_infinity else self.signless - (self.nans == "last")
+
+    @property
+    def nan(self) -> int | None:
+        """The pattern of the quiet NaN without sign and payload; None if there is no NaN."""
+        quiet = self.infinity | 1 << self.fraction_bits >> 1
+        return {"ieee": quiet, "last": self.signless, "-0.0": self.sign_bit}.get(self.nans)
 
 
-# IEEE 754-2019 table 3.5; bfloat16; OCP 8-bit floating point, where E4M3 has no
-# infinity and 0x7F alone is its NaN: both are "shift <= 0" like any IEEE special. The types whose
-# names end in fnuz are Graphcore's and AMD's; OCP's E2M1 has numbers alone.
-FLOATS: dict[str, Format] = {
+# IEEE 754-2019 table 3.5; bfloat16; OCP 8-bit floating point and microscaling, version 1.0, where
+# E4M3 has no infinity and 0x7F alone is its NaN: both are "shift <= 0" like any IEEE special;
+# Graphcore's and AMD's formats with one zero and one NaN.
+FLOAT_FORMATS: dict[str, Format] = {
     "float16": Format(16, 10),
     "bfloat16": Format(16, 7),
     "float32": Format(32, 23),
     "float64": Format(64, 52),
-    "float8_e4m3fn": Format(8, 3, has_infinity=False),
+    "float8_e4m3fn": Format(8, 3, "last"),
     "float8_e5m2": Format(8, 2),
-    "float8_e4m3fnuz": Format(8, 3, False, "negative_zero"),
-    "float8_e5m2fnuz": Format(8, 2, False, "negative_zero"),
-    "float4_e2m1fn": Format(4, 1, False, "none"),
+    "float8_e4m3fnuz": Format(8, 3, "-0.0"),
+    "float8_e5m2fnuz": Format(8, 2, "-0.0"),
+    "float8_e8m0fnu": Format(8, 0, "last"),
+    "float4_e2m1fn": Format(4, 1, "none"),
+    # Never an operand: others are mistaken for it.
+    "float8_e4m3": Format(8, 3),
+}
+#: The formats that are rounded to integral values.
+FLOATS = {
+    name: fmt for name, fmt in FLOAT_FORMATS.items() if fmt.has_zero and name != "float8_e4m3"
 }
 INTEGER_WIDTHS: dict[str, int] = {
     f"{sign}int{width}": width for width in (8, 16, 32, 64, 4) for sign in ("", "u")
@@ -82,34 +115,37 @@ WIDTHS: dict[str, int] = {
 }
 
 
+def width(dtype: str) -> int:
+    """The bits of a pattern."""
+    return FLOAT_FORMATS[dtype].width if dtype in FLOAT_FORMATS else INTEGER_WIDTHS[dtype]
+
+
 def bits_type(dtype: str) -> np.dtype[np.unsignedinteger]:
-    """The little-endian unsigned type that holds patterns of ``dtype``, each at least a byte."""
-    return np.dtype(f"<u{-(-WIDTHS[dtype] // 8)}")
+    """The little-endian unsigned type that holds patterns of ``dtype``."""
+    return np.dtype(f"<u{max(8, width(dtype)) // 8}")
 
 
 def all_patterns(dtype: str) -> Bits:
-    """Every bit pattern of a type of up to 16 bits, ascending."""
-    return np.arange(1 << WIDTHS[dtype], dtype=bits_type(dtype))
+    """Every bit pattern of a type of at most 16 bits, ascending."""
+    return np.arange(1 << width(dtype), dtype=bits_type(dtype))
 
 
 def is_nan(dtype: str, bits: Bits) -> Flags:
     """Which patterns are NaNs; integer dtypes have none."""
     if dtype in INTEGER_WIDTHS:
         return np.zeros(bits.shape, np.bool_)
-    fmt = FLOATS[dtype]
-    if not fmt.has_negative_zero:
-        only: Flags = bits == bits.dtype.type(fmt.sign_bit)
-        return only
-    infinity = fmt.sign_bit - (1 << fmt.fraction_bits)
-    last_number = infinity if fmt.has_infinity else fmt.sign_bit - 1 - (fmt.nan == "last")
-    nans: Flags = (bits & bits.dtype.type(fmt.sign_bit - 1)) > last_number
+    fmt = FLOAT_FORMATS[dtype]
+    if fmt.nans == "-0.0":
+        return bits == fmt.nan
+    beyond = fmt.infinity if fmt.has_infinity else fmt.largest
+    nans: Flags = (bits & bits.dtype.type(fmt.signless)) > beyond
     return nans
 
 
 def differs(got: Bits, want: Bits, dtype: str) -> Flags:
     """Which results differ; two NaNs never do: a vector and its tail may return different ones."""
     wrong: Flags = got != want
-    if dtype in FLOATS:
+    if dtype in FLOAT_FORMATS:
         wrong &= ~(is_nan(dtype, got) & is_nan(dtype, want))
     return wrong
 
@@ -131,7 +167,7 @@ def rounded_block(patterns: Bits, dtype: str, rounding: str | Decision) -> Bits:
 
     ``make prove`` runs it on symbols.
     """
-    fmt, decide = FLOATS[dtype], decision(rounding)
+    fmt, decide = FLOAT_FORMATS[dtype], decision(rounding)
     number = patterns.dtype.type
     sign = patterns & number(fmt.sign_bit)
     magnitude = patterns ^ sign
@@ -139,11 +175,10 @@ def rounded_block(patterns: Bits, dtype: str, rounding: str | Decision) -> Bits:
     if field.min() == field.max():
         # Neighbouring patterns mostly have one exponent: compute with it alone.
         field = field[:1]
-    result = _rounded_magnitude(magnitude, field, sign != 0, fmt, decide)
-    if fmt.has_negative_zero:
-        return sign | result
-    # A negative number that rounds to zero loses its sign; the NaN is the sign alone.
-    return np.where((result == 0) & (magnitude != 0), number(0), sign | result)
+    results: Bits = sign | _rounded_magnitude(magnitude, field, sign != 0, fmt, decide)
+    if fmt.nans == "-0.0":  # there is one zero
+        results = np.where((results == fmt.sign_bit) & (magnitude != 0), number(0), results)
+    return results
 
 
 def _rounded_magnitude(

@@ -24,7 +24,7 @@ from .checks.nans import NanBits
 from .conversions.blocks.formats import FORMATS
 from .conversions.classes import ConversionClass
 from .explain import Explanation
-from .reference import FLOATS, Bits, is_nan
+from .reference import FLOAT_FORMATS, Bits, is_nan
 
 #: A dtype and a direction.
 Pair = tuple[str, str]
@@ -35,6 +35,16 @@ Kind = PatternClass | ConversionClass
 Row = TypeVar("Row")
 #: From the place of an operand to its index in a tensor.
 IndexOf = Callable[[int], tuple[int, ...]]
+
+
+#: What no specification says, by the rule.
+RULES = {
+    "saturate": "what is out of range becomes the nearest end",
+    "wrap": "what is out of range keeps its low bits",
+    "x86": "what is out of range becomes what x86's instructions make of it",
+    "arm": "what is out of range becomes what ARM's instructions make of it",
+    "nan": "negative numbers become NaN",
+}
 
 
 class Effect(IntFlag):
@@ -61,11 +71,11 @@ _WORDS = {
 
 def effects(got: Bits, want: Bits, dtype: str) -> npt.NDArray[np.uint8]:
     """The :class:`Effect` of each wrong result."""
-    if dtype not in FLOATS:
+    if dtype not in FLOAT_FORMATS:
         one = want.dtype.type(1)
         by_one = (got - want == one) | (want - got == one)
         return np.where(by_one, Effect.OFF_BY_ONE, Effect.OTHER).astype(np.uint8)
-    fmt = FLOATS[dtype]
+    fmt = FLOAT_FORMATS[dtype]
     number = want.dtype.type
     nan = is_nan(dtype, want)
     with np.errstate(all="ignore"):
@@ -97,7 +107,7 @@ def _value(dtype: str, bits: int, *, of_scale: bool = False) -> Value:
 def _both(dtype: str, bits: int, value: Value) -> str:
     """A number in decimal, if that is not exact in hexadecimal too, and its bits."""
     number = math.nan
-    if dtype in FLOATS:
+    if dtype in FLOAT_FORMATS:
         row = BY_NAME[dtype]
         with np.errstate(invalid="ignore"):  # ml_dtypes converts a signalling NaN
             number = float(np.array([bits], row.bits).view(row.numpy)[0])
@@ -203,6 +213,8 @@ class Verdict:
     refused: tuple[str, ...] = ()
     #: Of blocks: what became of those with a NaN or infinity, which no rule tells.
     specials: tuple[str, ...] = ()
+    #: By which rule results are judged for which there are several.
+    rule: str = ""
     #: Verdicts of this name share a line of the report, if they have one explanation.
     alike: str = ""
     #: Whether the same call gives other results each time: then nothing is counted.
@@ -274,6 +286,7 @@ class Verdict:
             "explained": self.explanation.complete,
             "deviations": [one.name for one in self.explanation.deviations],
             "nans": self.nans and self.nans.as_data(),
+            "rule": self.rule or None,
             "calls": [fault.as_data() for fault in self.calls],
             "refused": list(self.refused),
             "specials": list(self.specials),
@@ -339,7 +352,8 @@ class Report:
             examples += [fault.example for fault in alike[0].calls if fault.example]
             lines += ["", f"{_named(alike)}: {alike[0].sentence}."]
             lines += [f"  {example}" for example in examples]
-        lines += _of_nans(self)
+        lines += _alike((v.dtype, v.nans.sentence if v.nans else "") for v in self.verdicts)
+        lines += _alike((v.dtype, RULES.get(v.rule, "")) for v in self.verdicts)
         lines += _apart(dict.fromkeys(f"refused: {r}" for v in self.verdicts for r in v.refused))
         lines += _apart(dict.fromkeys(told for v in self.verdicts for told in v.specials))
         rows = _grouped(self.lacking, lambda row: row.sentence)
@@ -461,12 +475,11 @@ def _folded(rows: Sequence[Lacking]) -> str:
     return f"{_named(own)}{f' and {more} more' if more else ''}"
 
 
-def _of_nans(report: Report) -> list[str]:
-    """A line for each way in which NaNs came back."""
-    told = [(v.dtype, v.nans.sentence) for v in report.verdicts if v.nans and v.nans.sentence]
+def _alike(told: Iterable[tuple[str, str]]) -> list[str]:
+    """A line for each sentence, with the dtypes of which it is told; none for an empty one."""
     return _apart(
         f"{', '.join(dict.fromkeys(dtype for dtype, _ in alike))}: {alike[0][1]}"
-        for alike in _grouped(told, lambda row: row[1])
+        for alike in _grouped([row for row in told if row[1]], lambda row: row[1])
     )
 
 

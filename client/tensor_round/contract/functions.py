@@ -50,9 +50,9 @@ class Convert(Function):
     integer keeps the low bits, or with ``saturates`` is the nearest end.
 
     ``float8_e8m0fnu`` has no sign and no zero: a negative number and a NaN become its NaN. What is
-    below its least number becomes that if the direction is not toward zero, or it ``saturates``,
-    else NaN; a zero of either sign becomes it if the function ``saturates``, else NaN. A tie goes
-    to the larger power of two, since there is no even one.
+    below its least number becomes that if it is rounded ``toward_positive``, or ``saturates``, else
+    NaN, as ONNX has it; a zero of either sign becomes it if the function ``saturates``, else NaN. A
+    tie goes to the larger power of two, since there is no even one.
     """
 
     saturates: bool = False

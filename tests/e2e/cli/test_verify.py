@@ -231,6 +231,7 @@ NO_VERDICT: dict[str, tuple[tuple[str, ...], str]] = {
         "--every: is for a runtime; a model has its own nodes",
     ),
     "no-scale": ((*RIGHT_NODE, "--scale", "ceil"), "--scale: is for a runtime"),
+    "no-rule": ((*RIGHT_NODE, "--rule", "x86"), "--rule: is for a runtime"),
     "for-a-model": (("numpy", *INPUT), "--input: is for a model, not for numpy"),
     "no-model": (("no.onnx", *INPUT, *NUMPY), "there is no file no.onnx"),
     "no-inputs": (

@@ -104,7 +104,8 @@ def _float(function: Convert, target: DType, negative: bool, operand: Value) -> 
         Rounding.TOWARD_POSITIVE if negative else Rounding.TOWARD_NEGATIVE,
     )
     if is_power and operand < _power(-target.exponent_bias):
-        least = function.saturates or (operand > 0 and not toward_zero)
+        is_raised = operand > 0 and function.rounding is Rounding.TOWARD_POSITIVE
+        least = function.saturates or is_raised
         return 0 if least else nan
     _, largest = value(target, target.largest)
     assert isinstance(largest, Fraction)

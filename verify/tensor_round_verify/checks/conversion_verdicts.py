@@ -19,7 +19,7 @@ from ..conversions.deviation import AnyHow, ConversionDeviation, deviated
 from ..conversions.deviations import Combination, combinations, fitting, singles
 from ..conversions.patterns import Operands
 from ..explain import FEW, Explanation, Places, Rule, Search
-from ..reference import FLOATS, Bits, Flags, differs, is_nan
+from ..reference import FLOAT_FORMATS, Bits, Flags, differs, is_nan
 from ..report import Effect, Example, IndexOf, Verdict
 from .tally import Block, Tally, from_one
 
@@ -58,7 +58,8 @@ def _of_each(codes: Codes, places: Places) -> Places:
 def _explained(how: AnyHow, operands: Operands, got: Bits, faults: Places) -> Explanation:
     """The simplest deviations that predict every result; ``faults`` are some wrong ones."""
     differ = partial(differs, dtype=how.target)
-    nan = is_nan(how.source, operands.bits) if how.source in FLOATS else np.zeros(got.size, bool)
+    has_nans = how.source in FLOAT_FORMATS  # not a format of blocks
+    nan = is_nan(how.source, operands.bits) if has_nans else np.zeros(got.size, bool)
 
     def searched(some: Iterable[Combination], of_nans: Iterable[Combination] = ()) -> Explanation:
         asked = ((False, ((), *some)), (True, ((), *of_nans)))
@@ -102,7 +103,7 @@ def effects(got: Bits, want: Bits, target: str) -> npt.NDArray[np.uint8]:
     """The :class:`Effect` of each wrong result: off by one, without its sign, or another."""
     # Neighbouring floats of one sign, and neighbouring integers: their patterns differ by 1.
     by_one = np.abs(got.astype(np.int64) - want.astype(np.int64)) == 1
-    sign = np.uint64(FLOATS[target].sign_bit if target in FLOATS else 0)
+    sign = np.uint64(FLOAT_FORMATS[target].sign_bit if target in FLOAT_FORMATS else 0)
     lost = (want & sign > 0) & (got == want ^ sign)
     found = [Effect.SIGN_LOST, Effect.OFF_BY_ONE]
     return np.select([lost, by_one], found, Effect.OTHER).astype(np.uint8)

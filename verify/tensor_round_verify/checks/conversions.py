@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 
 import numpy as np
 
+from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import CannotVerify
 
 from ..conversions.blocks.formats import FORMATS
@@ -15,8 +17,9 @@ from ..conversions.blocks.quantization import BlockDequantization, BlockQuantiza
 from ..conversions.conversion import Cast, Dequantization, Quantization
 from ..conversions.deviation import AnyHow
 from ..conversions.patterns import Operands, cast_operands
-from ..faulty_kernels import loses_by
-from ..reference import FLOATS, ROUNDINGS, differs
+from ..conversions.reference import decoded, encoded, is_infinite
+from ..patterns import samples
+from ..reference import FLOAT_FORMATS, INTEGER_WIDTHS, ROUNDINGS, Bits, differs, is_nan
 from ..report import Example, Verdict
 from ..runtimes.runtime import (
     Casts,
@@ -49,16 +52,17 @@ OPERATORS: dict[type[AnyHow], ConversionOperator] = {
 }
 #: The types that each operator converts from, and those that it converts to.
 _NARROW = ("float32", "float16", "bfloat16")
+_TYPES = tuple(BY_NAME)
 _INTEGERS = ("int8", "uint8", "int16", "uint16")
 SOURCES = {
-    "cast": ("float32", "float64", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"),
+    "cast": _TYPES,
     "quantize_linear": _NARROW,
     "dequantize_linear": _INTEGERS,
     "block_quantize": _NARROW,
     "block_dequantize": tuple(FORMATS),
 }
 TARGETS = {
-    "cast": ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float32"),
+    "cast": _TYPES,
     "quantize_linear": _INTEGERS,
     "dequantize_linear": _NARROW,
     "block_quantize": tuple(FORMATS),
@@ -73,12 +77,13 @@ def conversions(
     dtypes: Sequence[str],
     roundings: Sequence[str],
     scale: str | None = None,
+    rule: str = "",
 ) -> list[AnyHow]:
     """The conversions to verify.
 
     Two ``dtypes`` are those of operands and results; others name types of operands, of results, or
-    both. ``scale`` is the rule of the scales of blocks, by default each format's own. Raises
-    :class:`CannotVerify`.
+    both. ``scale`` is the rule of the scales of blocks, by default each format's own; ``rule`` that
+    of casts for which specifications have none. Raises :class:`CannotVerify`.
     """
     sources, targets, named = SOURCES[operator], TARGETS[operator], set(dtypes)
     pairs = [(x, y) for x in sources for y in targets if x != y]
@@ -97,7 +102,7 @@ def conversions(
     asked = [
         how
         for source, target in pairs
-        for how in _between(source, target, operator, scale)
+        for how in _between(source, target, operator, scale, rule)
         if not roundings or how.rounding in roundings
     ]
     if not asked or named - {*sources, *targets}:
@@ -107,7 +112,9 @@ def conversions(
     return asked
 
 
-def _between(source: str, target: str, operator: str, scale: str | None) -> Iterator[AnyHow]:
+def _between(
+    source: str, target: str, operator: str, scale: str | None, rule: str
+) -> Iterator[AnyHow]:
     if operator == "block_quantize":
         rules = FORMATS[target].rules
         rule = scale if scale in rules else rules[0]  # NVFP4 has one
@@ -117,15 +124,30 @@ def _between(source: str, target: str, operator: str, scale: str | None) -> Iter
         for tensor_scale in (1.0, TENSOR_SCALE)[: 1 + FORMATS[source].is_nv]:
             yield BlockDequantization(source, target, tensor_scale=tensor_scale)
     elif operator == "cast":
-        if not loses_by(source, target):
-            yield Cast(source, target, ROUNDINGS[0], False)
-            return
-        for saturate in (False, True)[: 1 + (FLOATS[target].width == 8)]:
-            yield from (Cast(source, target, rounding, saturate) for rounding in ROUNDINGS)
+        for how in casts(source, target):
+            yield replace(how, rule=rule) if rule in how.rules else how
     else:
         kind = Quantization if operator == "quantize_linear" else Dequantization
         for per_axis, blocked in ((False, False), (True, False), (False, True)):
             yield kind(source, target, per_axis, blocked)
+
+
+def casts(source: str, target: str) -> Iterator[Cast]:
+    """The casts between two types: where something is lost, in each direction.
+
+    Those that saturate are to narrow floats, and from integers to narrower ones.
+    """
+    bits = samples(source)
+    infinite, number = is_infinite(source, bits), ~is_nan(source, bits)
+    found = encoded(decoded(bits[number & ~infinite], source), target, ROUNDINGS[0])
+    is_beyond = bool(found.beyond.any())
+    fmt = FLOAT_FORMATS.get(target)
+    to_narrow = fmt is not None and fmt.width <= 8 and fmt.nan is not None
+    saturates = to_narrow or (is_beyond and {source, target} <= INTEGER_WIDTHS.keys())
+    rounds = not found.exact.all() or (is_beyond and target in FLOAT_FORMATS)
+    for saturate in (False, True)[: 1 + saturates]:
+        for rounding in ROUNDINGS if rounds else ROUNDINGS[:1]:
+            yield Cast(source, target, rounding, saturate)
 
 
 def conversion_verdict(
@@ -158,6 +180,8 @@ def _verdict(runtime: Runtime, how: AnyHow, effort: Effort) -> Verdict:
 def _cast_verdict(cast: RoundBits, how: Cast, effort: Effort) -> Verdict:
     operands = Operands.of_cast(cast_operands(how.source, how.target))
     differ = partial(differs, dtype=how.target)
+    if how.rules and not how.rule:
+        how = _by_rule(how, operands, cast(operands.bits))
     tried = Tried.of(cast, operands.bits, how.results(operands), differ)
     subject = Subject(
         cast.arrays,
@@ -166,4 +190,14 @@ def _cast_verdict(cast: RoundBits, how: Cast, effort: Effort) -> Verdict:
         lambda x, got, want: Example(how.source, x, got, want, how.target),
     )
     calls = subject.findings(cast, tried, effort)
-    return calls.added_to(verdict_on(how, operands, tried.got))
+    return replace(calls.added_to(verdict_on(how, operands, tried.got)), rule=how.rule)
+
+
+def _by_rule(how: Cast, operands: Operands, got: Bits) -> Cast:
+    """The cast by the rule that most results follow; by none if all rules have the same results."""
+    right = {rule: replace(how, rule=rule).results(operands) for rule in how.rules}
+    first = right[how.rules[0]]
+    if not any(differs(other, first, how.target).any() for other in right.values()):
+        return how
+    wrong = {rule: differs(got, want, how.target).sum() for rule, want in right.items()}
+    return replace(how, rule=min(wrong, key=wrong.__getitem__))

@@ -14,7 +14,7 @@ from tensor_round.contract.dtypes import BY_NAME
 
 from ..explain import Places
 from ..patterns import ALIGNMENT
-from ..reference import FLOATS, WIDTHS, Bits, Flags, is_nan
+from ..reference import FLOAT_FORMATS, Bits, Flags, is_nan, width
 from ..runtimes.forms import Values
 
 Array = npt.NDArray[Any]
@@ -132,11 +132,13 @@ class Pool:
 
 def _specials(dtype: str) -> list[int]:
     """Patterns that kernels forget."""
-    if dtype not in FLOATS:
-        least = 1 << (WIDTHS[dtype] - 1)
+    if dtype not in FLOAT_FORMATS:
+        least = 1 << (width(dtype) - 1)
         return [0, 1, least - 1, least, 2 * least - 1]
-    fmt = FLOATS[dtype]
-    p, top = fmt.fraction_bits, fmt.sign_bit - (1 << fmt.fraction_bits)
+    fmt = FLOAT_FORMATS[dtype]
+    p, top = fmt.fraction_bits, fmt.infinity
+    if p < 2:
+        return list(range(1 << fmt.width))
     ties = ((fmt.bias + by << p) + half for by, half in ((-1, 0), (0, 1 << p - 1), (1, 1 << p - 2)))
     large = (min(fmt.bias + by << p, top - 1) for by in (p, 31, 63))
     limits = (0, 1, (1 << p) - 1, 1 << p, fmt.bias << p, top - 1, top)
@@ -145,8 +147,10 @@ def _specials(dtype: str) -> list[int]:
 
 
 def _is_zero(bits: Bits, dtype: str) -> Flags:
-    signless = FLOATS[dtype].sign_bit - 1 if dtype in FLOATS else -1 % (1 << WIDTHS[dtype])
-    zero: Flags = (bits & bits.dtype.type(signless)) == 0
+    fmt = FLOAT_FORMATS.get(dtype)
+    if fmt is None:
+        return bits == 0
+    zero: Flags = (bits & bits.dtype.type(fmt.signless)) == 0
     return zero
 
 

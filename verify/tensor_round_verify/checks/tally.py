@@ -15,7 +15,7 @@ from tensor_round.contract.differences.directions import Row
 from tensor_round.contract.differences.directions import Tally as WrongTally
 
 from ..explain import Explanation
-from ..reference import FLOATS, Bits
+from ..reference import FLOAT_FORMATS, Bits
 from ..report import ClassCount, Effect, Example, Kind, Verdict
 
 
@@ -35,9 +35,9 @@ class Block:
 
 def from_one(bits: Bits, dtype: str) -> Bits:
     """How far numbers are from 1 or -1, in patterns."""
-    fmt = FLOATS.get(dtype)
-    one, sign = (fmt.bias << fmt.fraction_bits, fmt.sign_bit) if fmt else (1, 0)
-    magnitude = bits & bits.dtype.type(sign - 1) if sign else bits
+    fmt = FLOAT_FORMATS.get(dtype)
+    one = fmt.bias << fmt.fraction_bits if fmt else 1
+    magnitude = bits & bits.dtype.type(fmt.signless) if fmt else bits
     number = bits.dtype.type(one)
     return np.where(magnitude > number, magnitude - number, number - magnitude)
 

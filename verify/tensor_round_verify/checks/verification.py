@@ -8,15 +8,16 @@ from dataclasses import replace
 from functools import partial
 from typing import Literal, get_args
 
-from tensor_round.contract.dtypes import DTypeName
+from tensor_round.contract.dtypes import BY_NAME, DTypeName
 from tensor_round.contract.errors import CannotVerify, InvalidArgument
 from tensor_round.contract.progress import ProgressCallback, counted
 from tensor_round.contract.quoting import not_accepted
 from tensor_round.contract.rounding import Rounding, RoundingName
 
 from ..conversions.blocks.formats import FORMATS, RULES, FormatName
+from ..conversions.reference import INTEGER_RULES, UNSIGNED_RULES
 from ..patterns import pattern_count
-from ..reference import ROUNDINGS, WIDTHS, bits_type
+from ..reference import ROUNDINGS, bits_type
 from ..report import Lacking, Pair, Report, Verdict
 from ..runtimes import TIMEOUT, NotSupported, Runtime, open_runtime
 from ..runtimes.function import Function
@@ -29,6 +30,8 @@ from .rounding import NANS, Judges, Nans
 Operator = Literal["round"] | ConversionOperator
 OPERATORS: tuple[Operator, ...] = ("round", *get_args(ConversionOperator))
 Progress = bool | ProgressCallback
+#: The rules for what is out of an integer type's range, and for negatives in float8_e8m0fnu.
+CAST_RULES = tuple(dict.fromkeys((*INTEGER_RULES, *UNSIGNED_RULES)))
 #: A dtype and direction, how much of the progress it is, and the function that judges it.
 Trial = tuple[Pair, int, Callable[[], Verdict]]
 
@@ -40,6 +43,7 @@ def verify(
     dtypes: Sequence[DTypeName | FormatName] = (),
     roundings: Sequence[RoundingName | Rounding] = (),
     scale: str | None = None,
+    rule: str | None = None,
     every: bool = False,
     nans: Nans | None = None,
     repeat: int = REPEATS,
@@ -53,6 +57,9 @@ def verify(
     from NumPy array to NumPy array. ``dtypes`` and ``roundings`` default to all that it supports.
     ``every`` tries all 2^32 patterns of dtypes of 32 bits. Results must not depend on the array's
     length, memory, strides or dimensions, or on the call.
+
+    ``rule`` is that of casts where specifications leave results open, one of :data:`CAST_RULES`.
+    By default any one is right, and the report names it.
 
     ``nans`` is the required result for a NaN: the same ``bits``, a ``quiet`` NaN, which IEEE 754
     requires, or ``any`` NaN. By default any NaN is right, and the report lists changed bits.
@@ -74,9 +81,10 @@ def verify(
     a value of another form, or supports none of the types and directions.
     """
     _check("operator", [operator], OPERATORS)
-    _check("dtypes", dtypes, (*WIDTHS, *FORMATS))
+    _check("dtypes", dtypes, (*BY_NAME, *FORMATS))
     _check("roundings", roundings, ROUNDINGS)
     _check("scale", [scale] if scale else [], RULES)
+    _check("rule", [rule] if rule else [], CAST_RULES)
     _check("nans", [nans] if nans else [], NANS)
     names = [str(rounding) for rounding in roundings]
     opened = open_runtime(runtime, timeout)
@@ -87,7 +95,7 @@ def verify(
         if not isinstance(opened, Adapter):
             raise CannotVerify(f"{opened.name} has no round here")
         return _verify_rounding(opened, dtypes, names, every, nans, effort, progress)
-    return _verify_conversions(opened, operator, dtypes, names, scale, effort, progress)
+    return _verify_conversions(opened, operator, dtypes, names, scale, rule, effort, progress)
 
 
 def _verify_rounding(
@@ -130,11 +138,12 @@ def _verify_conversions(
     dtypes: Sequence[str],
     roundings: Sequence[str],
     scale: str | None,
+    rule: str | None,
     effort: Effort,
     progress: Progress,
 ) -> Report:
     with contextlib.closing(runtime):
-        asked = conversions(operator, dtypes, roundings, scale)
+        asked = conversions(operator, dtypes, roundings, scale, rule or "")
         with counted(progress, len(asked), "verifying") as done:
             trials = (
                 (

@@ -6,7 +6,7 @@ import numpy as np
 
 from tensor_round.contract.differences.classes import Codes, ElementClass, PatternClass, classify
 
-from ..reference import FLOATS, Bits, is_nan, rounded
+from ..reference import FLOAT_FORMATS, Bits, is_nan, rounded
 from .blocks.quantization import BlockDequantization, BlockQuantization
 from .conversion import Cast, Dequantization
 from .deviation import AnyHow
@@ -17,9 +17,8 @@ from .reference import (
     divided,
     encoded,
     ends,
-    infinity,
     integers_of,
-    largest,
+    is_infinite,
     products,
 )
 
@@ -31,7 +30,7 @@ class ConversionClass(ElementClass):
     INFINITY = 1, "infinities"
     NEGATIVE_ZERO = 2, "-0.0"
     POSITIVE_ZERO = 3, "+0.0"
-    #: The rounded magnitude is above the target's largest number.
+    #: The rounded magnitude is above that of the target's last number of this sign.
     BEYOND_THE_LARGEST = 4, "numbers beyond the largest"
     EXACT_TIE = 5, "exact ties"
     #: The distance to the tie is one place of the operand's own format.
@@ -63,16 +62,17 @@ def classes_of(how: AnyHow, operands: Operands) -> Codes:
 
 
 def _of_numbers(numbers: Numbers, target: str) -> Codes:
-    """The class of each number that is rounded to a float type."""
-    fmt = FLOATS[target]
-    nearest = encoded(numbers, fmt, "ties_to_even")
+    """The class of each number that is rounded to a type."""
+    nearest = encoded(numbers, target, "ties_to_even")
     codes = np.full(numbers.negative.shape, ConversionClass.OTHER, np.uint8)
     codes[nearest.exact] = ConversionClass.REPRESENTABLE
-    subnormal = (nearest.pattern < 1 << fmt.fraction_bits) & ~nearest.exact
-    codes[subnormal] = ConversionClass.SUBNORMAL_RESULT
+    if target in FLOAT_FORMATS:
+        least_normal = 1 << FLOAT_FORMATS[target].fraction_bits
+        subnormal = (nearest.pattern < least_normal) & ~nearest.exact
+        codes[subnormal] = ConversionClass.SUBNORMAL_RESULT
     codes[nearest.near] = ConversionClass.NEXT_TO_A_TIE
     codes[nearest.tie] = ConversionClass.EXACT_TIE
-    codes[nearest.pattern > largest(target)] = ConversionClass.BEYOND_THE_LARGEST
+    codes[nearest.beyond] = ConversionClass.BEYOND_THE_LARGEST
     return codes
 
 
@@ -113,10 +113,9 @@ def _of_block(how: BlockQuantization, operands: Operands) -> Codes:
 
 
 def _with_specials(codes: Codes, bits: Bits, source: str) -> Codes:
-    fmt = FLOATS[source]
     codes[bits == 0] = ConversionClass.POSITIVE_ZERO
-    codes[bits == fmt.sign_bit] = ConversionClass.NEGATIVE_ZERO
-    magnitude = bits & bits.dtype.type(fmt.sign_bit - 1)
-    codes[(magnitude == infinity(fmt)) & fmt.has_infinity] = ConversionClass.INFINITY
+    if source in FLOAT_FORMATS and (negative_zero := FLOAT_FORMATS[source].sign_bit):
+        codes[bits == negative_zero] = ConversionClass.NEGATIVE_ZERO
+    codes[is_infinite(source, bits)] = ConversionClass.INFINITY
     codes[is_nan(source, bits)] = ConversionClass.NAN
     return codes

@@ -13,17 +13,28 @@ from tensor_round.contract.dtypes import BY_NAME
 
 from ..faulty_kernels import FORMULAS, TIES, as_tf32, exact, formula
 from ..patterns import aligned
-from ..reference import FLOATS, INTEGER_WIDTHS, Bits, Decision, bits_type, is_nan, rounded
+from ..reference import (
+    FLOAT_FORMATS,
+    INTEGER_WIDTHS,
+    Bits,
+    Decision,
+    Format,
+    bits_type,
+    is_nan,
+    rounded,
+)
 from .patterns import Operands, Trial
 from .reference import (
+    INTEGER_RULES,
+    UNSIGNED_RULES,
     Integers,
     as_bits,
     cast,
     dequantized,
     divided,
     ends,
-    infinity,
     integers_of,
+    is_infinite,
     saturated,
 )
 
@@ -45,6 +56,8 @@ class Cast:
     target: str
     rounding: str
     saturate: bool
+    #: The rule for what specifications leave open; by default any one of :attr:`rules` is right.
+    rule: str = ""
     #: A type that operands pass through; TF32, or the high word of a float64.
     via: str = ""
     half_for_odd: bool = False
@@ -52,23 +65,45 @@ class Cast:
     infinities_saturate: bool | None = None
     flushed: str = ""
     zero_signed: bool = True
-    #: What becomes of NaNs: their bits "cut", or "carried" as those of numbers.
+    #: What becomes of NaNs: their bits "cut", or "carried" as those of numbers; of integers an end.
     nans: str = ""
-    #: As which type of ml_dtypes the patterns of E4M3FN are read or written.
-    e4m3: str = ""
+    #: A type, and the type whose patterns are read or written in its place.
+    mistaken: tuple[str, str] = ("", "")
 
     @property
     def name(self) -> str:
         """The name in reports: the types, and whether the cast saturates."""
         return f"{self.source} to {self.target}{', saturated' if self.saturate else ''}"
 
+    @property
+    def usual(self) -> str:
+        """The direction of casts that have one."""
+        to_integer = self.source in FLOAT_FORMATS and self.target in INTEGER_WIDTHS
+        return "toward_zero" if to_integer else "ties_to_even"
+
+    @property
+    def usually_saturates(self) -> bool:
+        """Whether casts saturate that are not asked to: those to 8-bit floats do in ONNX."""
+        return self.target.startswith("float8")
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """The rules that are known for what specifications leave open; none if they leave nothing.
+
+        That are NaNs and numbers beyond integers, and negative numbers without a sign.
+        """
+        if self.source in FLOAT_FORMATS and self.target in INTEGER_WIDTHS:
+            return INTEGER_RULES
+        to, own = FLOAT_FORMATS.get(self.target), FLOAT_FORMATS.get(self.source)
+        has_sign = own.has_zero if own else self.source[0] == "i"
+        return UNSIGNED_RULES if to and not to.has_zero and has_sign else ()
+
     def results(self, operands: Operands) -> Bits:
         """The results for these operands."""
         bits = operands.bits
-        own, fmt = FLOATS[self.source], FLOATS[self.target]
         given, source = self._given(bits)
         if self.flushed == "operands":
-            given = _flush(given, FLOATS[source].sign_bit, FLOATS[source].fraction_bits)
+            given = _flush(given, FLOAT_FORMATS[source])
         if self.half_for_odd:
             given = given + ((given & np.uint32(0x10000)) >> np.uint32(1))
             found = (given >> np.uint32(16)).astype(np.uint16)
@@ -77,16 +112,17 @@ class Cast:
         if self.infinities_saturate is not None:
             saturate = self.infinities_saturate
             other = cast(bits, self.source, self.target, "ties_to_even", saturate=saturate)
-            magnitude = bits & bits.dtype.type(own.sign_bit - 1)
-            found = np.where(magnitude == infinity(own), other, found)
+            found = np.where(is_infinite(self.source, bits), other, found)
         if self.flushed == "results":
-            found = _flush(found, fmt.sign_bit, fmt.fraction_bits)
+            found = _flush(found, FLOAT_FORMATS[self.target])
         if self.flushed == "before":
+            fmt = FLOAT_FORMATS[self.target]
             toward = cast(bits, self.source, self.target, "toward_zero", saturate=True)
-            small = (toward & toward.dtype.type(fmt.sign_bit - 1)) < 1 << fmt.fraction_bits
-            found = np.where(small, toward & toward.dtype.type(fmt.sign_bit), found)
+            is_small = (toward & toward.dtype.type(fmt.signless)) < 1 << fmt.fraction_bits
+            found = np.where(is_small, toward & toward.dtype.type(fmt.sign_bit), found)
         if not self.zero_signed:
-            found = np.where(found == fmt.sign_bit, found.dtype.type(0), found)
+            is_zero = found == FLOAT_FORMATS[self.target].sign_bit
+            found = np.where(is_zero, found.dtype.type(0), found)
         if self.nans:
             found = np.where(is_nan(self.source, bits), self._nans(bits), found)
         return found
@@ -97,31 +133,32 @@ class Cast:
             return as_tf32(bits), self.source
         if self.via == "high word":
             return bits & ~np.uint64(0xFFFFFFFF), self.source
-        if self.e4m3 and self.target != E4M3:
-            values = bits.view(_type(self.e4m3)).astype(np.float32)
-            return values.view(np.uint32), "float32"
+        source = self._taken(self.source)
         if self.via:
-            return cast(bits, self.source, self.via, "ties_to_even", saturate=False), self.via
-        return bits, self.source
+            return cast(bits, source, self.via, "ties_to_even", saturate=False), self.via
+        return bits, source
+
+    def _taken(self, dtype: str) -> str:
+        return self.mistaken[1] if dtype == self.mistaken[0] else dtype
 
     def _cast(self, bits: Bits, source: str) -> Bits:
-        if self.e4m3 and self.target == E4M3:
-            values, own = bits.view(BY_NAME[source].numpy), _type(self.e4m3)
-            if self.saturate:
-                values = np.clip(values, values.dtype.type(-240), values.dtype.type(240))
-            return values.astype(own).view(np.uint8)
-        decide = DECISIONS.get(self.rounding, self.rounding)
-        found = cast(bits, source, self.target, decide, saturate=self.saturate)
+        decide, target = DECISIONS.get(self.rounding, self.rounding), self._taken(self.target)
+        found = cast(bits, source, target, decide, saturate=self.saturate, rule=self.rule)
         if self.carry_ored:
-            cut = cast(bits, source, self.target, DECISIONS["truncated"], saturate=self.saturate)
-            last = found.dtype.type(1 << FLOATS[self.target].fraction_bits)
+            cut = cast(bits, source, target, DECISIONS["truncated"], saturate=self.saturate)
+            last = found.dtype.type(1 << FLOAT_FORMATS[target].fraction_bits)
             # The significand's carry falls on a bit of the exponent that is set already.
             carried = (found != cut) & (found & (last - last.dtype.type(1)) == 0) & (cut & last > 0)
             found = np.where(carried, cut & ~(last - last.dtype.type(1)), found)
         return found
 
     def _nans(self, bits: Bits) -> Bits:
-        own, fmt = FLOATS[self.source], FLOATS[self.target]
+        if self.target in INTEGER_WIDTHS:
+            least, most = ends(self.target)
+            known = {"zero": 0, "least": least, "greatest": most}
+            pattern = known[self.nans] % (1 << INTEGER_WIDTHS[self.target])
+            return np.full(bits.shape, pattern, bits_type(self.target))
+        own, fmt = FLOAT_FORMATS[self.source], FLOAT_FORMATS[self.target]
         shift = bits.dtype.type(own.fraction_bits - fmt.fraction_bits)
         if self.nans == "carried":
             half = (bits.dtype.type(1) << shift) // bits.dtype.type(2) - bits.dtype.type(1)
@@ -131,24 +168,14 @@ class Cast:
             found = bits >> shift
         else:
             negative = (bits >= own.sign_bit) * bits.dtype.type(fmt.sign_bit)
-            found = negative | bits.dtype.type(infinity(fmt)) | payload
+            found = negative | bits.dtype.type(fmt.infinity) | payload
         narrow: Bits = found.astype(bits_type(self.target))
         return narrow
 
 
-E4M3 = "float8_e4m3fn"
-
-
-def _type(name: str) -> np.dtype[Any]:
-    import ml_dtypes
-
-    found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
-    return found
-
-
-def _flush(bits: Bits, sign_bit: int, fraction_bits: int) -> Bits:
-    sign = bits & bits.dtype.type(sign_bit)
-    return np.where((bits ^ sign) < 1 << fraction_bits, sign, bits)
+def _flush(bits: Bits, fmt: Format) -> Bits:
+    sign = bits & bits.dtype.type(fmt.sign_bit)
+    return np.where((bits ^ sign) < 1 << fmt.fraction_bits, sign, bits)
 
 
 #: A function of (operands, scales, type) that returns the quotients and their type.
@@ -193,7 +220,7 @@ class _Linear:
     def _types(self) -> tuple[str, str]:
         """The float and the integer type."""
         some = self.source, self.target
-        return some if self.source in FLOATS else some[::-1]
+        return some if self.source in FLOAT_FORMATS else some[::-1]
 
     def arrays(self, trial: Trial) -> tuple[Array, Array, Array]:
         """Operands, scales and zero points.
@@ -253,7 +280,7 @@ class Quantization(_Linear):
         if self.fused:
             quotients, points = _fused(operands, self.source), np.zeros_like(points)
         if self.magnitudes:
-            quotients = quotients & quotients.dtype.type(FLOATS[dtype].sign_bit - 1)
+            quotients = quotients & quotients.dtype.type(FLOAT_FORMATS[dtype].signless)
         if self.zero_point_inside:
             own = BY_NAME[dtype].numpy
             with np.errstate(all="ignore"):
@@ -319,7 +346,7 @@ class Dequantization(_Linear):
 
     def results(self, operands: Operands) -> Bits:
         """The products, each rounded once."""
-        fmt, scales = FLOATS[self.target], self._scales(operands, self.target)
+        fmt, scales = FLOAT_FORMATS[self.target], self._scales(operands, self.target)
         found = dequantized(self.integers(operands), scales, self.target)
         own = BY_NAME[self.target].numpy
         with np.errstate(all="ignore"):
@@ -333,7 +360,7 @@ class Dequantization(_Linear):
         if self.product_in:
             there = cast(found, self.target, self.product_in, "ties_to_even", saturate=False)
             found = cast(there, self.product_in, self.target, "ties_to_even", saturate=False)
-        return _flush(found, fmt.sign_bit, fmt.fraction_bits) if self.flushed else found
+        return _flush(found, fmt) if self.flushed else found
 
 
 How = Cast | Quantization | Dequantization

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from ..deviation import NO_REPORT
-from ..reference import FLOATS, Bits
+from ..reference import FLOAT_FORMATS, INTEGER_WIDTHS, Bits
 from .blocks import deviations as of_blocks
 from .blocks.quantization import BlockDequantization, BlockQuantization
-from .conversion import E4M3, Cast, Dequantization, How, Quantization, Quotient, computed
+from .conversion import Cast, Dequantization, How, Quantization, Quotient, computed
 from .deviation import AnyHow, ConversionDeviation, deviated
-from .reference import cast, divided
+from .reference import cast, digits, divided
 
 
 def _narrowed_to(narrow: str) -> Quotient:
@@ -59,7 +59,6 @@ ROUNDINGS = (
 _TO_ODD = _deviation(
     "rounding", "half to odd", "rounds ties to the odd number", NO_REPORT, rounding="half to odd"
 )
-_FN = "E4M3FN"
 CASTS = (
     *ROUNDINGS,
     _TO_ODD,
@@ -76,6 +75,7 @@ CASTS = (
             ("float16", NO_REPORT),
             ("bfloat16", "gh:flashinfer-ai/flashinfer#5128"),
             ("TF32", NO_REPORT),
+            ("float64", NO_REPORT),
         )
     ),
     _deviation(
@@ -130,6 +130,24 @@ CASTS = (
         saturate=False,
         infinities_saturate=True,
     ),
+    *(
+        _deviation("overflow", name, about, source, rule=rule)
+        for name, rule, about, source in (
+            ("wraps", "wrap", "keeps the low bits of integers out of range", NO_REPORT),
+            (
+                "x86's indefinite integer",
+                "x86",
+                "converts to 32 or 64 bits, what does not fit to the least integer; keeps low bits",
+                "NumPy on x86",
+            ),
+            (
+                "ARM's conversion",
+                "arm",
+                "converts to 32 or 64 bits, saturated; keeps low bits",
+                NO_REPORT,
+            ),
+        )
+    ),
     _deviation(
         "zeros",
         "flush subnormals",
@@ -160,19 +178,33 @@ CASTS = (
     *(
         _deviation(
             "type",
-            f"{_FN} as {name}",
-            f"reads or writes {_FN} as {name}: {about}",
+            f"{name} as {other}",
+            f"reads or writes {name} as {other}: {about}",
             source,
-            e4m3=kind,
+            mistaken=types,
         )
-        for name, about, source, kind in (
+        for name, other, about, source, types in (
             (
+                "E4M3FN",
                 "E4M3FNUZ",
                 "numbers double, or are halved",
                 "gh:uccl-project/uccl#804",
-                "float8_e4m3fnuz",
+                ("float8_e4m3fn", "float8_e4m3fnuz"),
             ),
-            ("IEEE's E4M3", "numbers from 256 on are infinity and NaNs", NO_REPORT, "float8_e4m3"),
+            (
+                "E4M3FN",
+                "IEEE's E4M3",
+                "numbers from 256 on are infinity and NaNs",
+                NO_REPORT,
+                ("float8_e4m3fn", "float8_e4m3"),
+            ),
+            (
+                "E5M2",
+                "E5M2FNUZ",
+                "numbers double, or are halved",
+                NO_REPORT,
+                ("float8_e5m2", "float8_e5m2fnuz"),
+            ),
         )
     ),
     _deviation(
@@ -188,6 +220,14 @@ CASTS = (
         "adds a half to NaNs too: some become infinities or zeros",
         "ncnn's float32 to bfloat16, in the tail of an array",
         nans="carried",
+    ),
+    *(
+        _deviation("nans", f"NaN as {name}", f"converts NaNs to {name}", nans=nans)
+        for name, nans in (
+            ("0", "zero"),
+            ("the least integer", "least"),
+            ("the greatest integer", "greatest"),
+        )
     ),
 )
 _NARROW_SCALES = [
@@ -333,25 +373,46 @@ def _fits(deviation: ConversionDeviation, how: How) -> bool:
         if "first_scale" in changes:
             return how.per_axis or how.blocked
         return narrow not in types and not ("narrow" in changes and how.target[0] == "u")
-    own, fmt = FLOATS[how.source], FLOATS[how.target]
+    own, fmt = FLOAT_FORMATS.get(how.source), FLOAT_FORMATS.get(how.target)
+    types = own and how.source, fmt and how.target
     via = str(changes.get("via", ""))
-    if via in FLOATS:
-        middle = FLOATS[via]
-        return own.fraction_bits > middle.fraction_bits > fmt.fraction_bits
-    if via:
-        return how.source == ("float32" if via == "TF32" else "float64") and fmt.fraction_bits < 11
+    if via in FLOAT_FORMATS:
+        before, middle, behind = (digits(dtype) for dtype in (how.source, via, how.target))
+        return before > middle and (middle > behind if all(types) else any(types))
+    if "mistaken" in changes:
+        return changes["mistaken"][0] in types
     if "half_for_odd" in changes:
         return how.target == "bfloat16"
-    if "e4m3" in changes:
-        return E4M3 in (how.source, how.target) and how.source != "float64"
+    if "carry_ored" in changes:
+        return fmt is not None and fmt.has_zero
+    if deviation.aspect == "rounding":
+        return any(types)
+    if own is None or fmt is None:
+        return _fits_integers(deviation, how)
+    if via:
+        return how.source == ("float32" if via == "TF32" else "float64") and fmt.fraction_bits < 11
     if deviation.aspect == "nans":
         same = own.width - own.fraction_bits == fmt.width - fmt.fraction_bits
         loses = own.fraction_bits > fmt.fraction_bits and fmt.has_infinity and own.has_infinity
-        return loses and (same or changes["nans"] == "cut")
+        return loses and (changes["nans"] == "cut" or (same and changes["nans"] == "carried"))
     if deviation.aspect == "overflow":
         # Types of 16 bits and more are never asked to saturate.
-        return fmt.width == 8 or (fmt.width == 16 and changes["saturate"])
-    return True
+        return "rule" not in changes and (
+            fmt.width <= 8 or (fmt.width == 16 and changes["saturate"])
+        )
+    return fmt.has_zero or deviation.aspect != "zeros"
+
+
+def _fits_integers(deviation: ConversionDeviation, how: Cast) -> bool:
+    """Whether a deviation fits a cast from or to integers, or both."""
+    changes = deviation.changes
+    if how.target not in INTEGER_WIDTHS:
+        saturates = deviation.aspect == "overflow" and "saturate" in changes
+        return saturates and "infinities_saturate" not in changes
+    if deviation.aspect == "overflow":
+        from_floats = how.source in FLOAT_FORMATS
+        return from_floats if "rule" in changes else "infinities_saturate" not in changes
+    return changes.get("nans") in ("zero", "least", "greatest") and how.source in FLOAT_FORMATS
 
 
 #: Deviations that occur together.

@@ -5,14 +5,15 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..patterns import edges, random_patterns
-from ..reference import FLOATS, INTEGER_WIDTHS, Bits, all_patterns, bits_type, is_nan
-from .reference import Integers, Numbers, as_bits, decoded, encoded, ends, infinity, largest
+from ..patterns import samples
+from ..reference import FLOAT_FORMATS, INTEGER_WIDTHS, Bits, all_patterns, bits_type, is_nan, width
+from .reference import Integers, Numbers, as_bits, decoded, encoded, ends
 
 Array = npt.NDArray[Any]
 
@@ -26,32 +27,42 @@ CHANNELS = 4
 _NEIGHBOURS = 3
 
 
+# A pair of types is cast in several directions.
+@lru_cache(maxsize=2)
 def cast_operands(source: str, target: str) -> Bits:
     """The numbers of the target type and the ties between them, with neighbours, of both signs.
 
-    Of a wide target they are those at its edges; of a source of 8 or 16 bits all patterns.
+    Of a wide target they are those at its edges; of a source of 16 bits or fewer all patterns.
     """
-    fmt, own = FLOATS[target], FLOATS[source]
-    if own.width <= 16:
+    if width(source) <= 16:
         return all_patterns(source)
-    near = np.arange(largest(target) + 1)
-    if fmt.width > 16:
-        near = np.append(edges(target), random_patterns(target, RANDOM, 754))
-        near = np.unique(np.minimum(near & (fmt.sign_bit - 1), largest(target)))
-    exact = decoded(near.astype(bits_type(target)), target)
-    one = np.uint64(1)
+    near = all_patterns(target) if width(target) <= 16 else samples(target, RANDOM)
+    exact = decoded(near[~is_nan(target, near)], target)
+    one, own = np.uint64(1), bits_type(source)
     ties = Numbers(exact.negative, (exact.significand << one) | one, exact.exponent - 1)
-    numbers = [encoded(found, own, "ties_to_even").pattern for found in (exact, ties)]
-    # The pattern below that of zero is a NaN.
-    around = [part for found in numbers for part in (found, found + one, found[found > 0] - one)]
-    # The last two binades, coarsely: numbers far beyond the target's largest.
-    last = np.arange(infinity(own) - (2 << own.fraction_bits), infinity(own), infinity(own) >> 16)
+    found = np.concatenate([_in_type(numbers, source) for numbers in (exact, ties)])
+    around = [found + own.type(by % (1 << width(source))) for by in (-1, 0, 1)]
+    known = _sorted([*around, samples(source, RANDOM)])
     draw = np.random.default_rng(754)
-    between = draw.choice(numbers[0], RANDOM)
-    between += draw.integers(0, 1 << own.fraction_bits - fmt.fraction_bits, RANDOM, np.uint64)
-    found = np.concatenate([*around, last.astype(np.uint64), between])
-    signed = np.concatenate([found, found | np.uint64(own.sign_bit)]).astype(bits_type(source))
-    return np.unique(np.concatenate([signed, edges(source), random_patterns(source, RANDOM, 754)]))
+    places = draw.integers(0, known.size - 1, RANDOM)
+    between = draw.integers(known[places], known[places + 1], dtype=own.type)
+    return _sorted([known, between])
+
+
+def _sorted(parts: Sequence[Bits]) -> Bits:
+    """The patterns in ascending order, each once."""
+    found = np.sort(np.concatenate(parts))  # np.unique takes four times as long
+    return found[np.append(True, found[1:] != found[:-1])]
+
+
+def _in_type(numbers: Numbers, dtype: str) -> Bits:
+    """The nearest patterns of a type, without those beyond it."""
+    found = encoded(numbers, dtype, "ties_to_even")
+    pattern, negative = found.pattern[~found.beyond], numbers.negative[~found.beyond]
+    if dtype in INTEGER_WIDTHS:
+        return np.where(negative, np.uint64(0) - pattern, pattern).astype(bits_type(dtype))
+    sign = np.where(negative, np.uint64(FLOAT_FORMATS[dtype].sign_bit), np.uint64(0))
+    return (pattern | sign).astype(bits_type(dtype))
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +153,7 @@ def integer_trials(source: str, target: str, *, per_axis: bool) -> Iterator[Tria
 
 def _extremes(dtype: str) -> tuple[float, float]:
     """A subnormal scale whose reciprocal is finite, and a huge one."""
-    bias = FLOATS[dtype].bias
+    bias = FLOAT_FORMATS[dtype].bias
     return 1.3 * 2.0**-bias, 1.3 * 2.0 ** (bias - 7)
 
 
@@ -171,8 +182,8 @@ def _near_halves(scale: float, point: int, source: str, target: str) -> Bits:
     near = as_bits(halves, source)
     around = [near + near.dtype.type(by) for by in range(_NEIGHBOURS + 1)]
     around += [near[near > _NEIGHBOURS] - near.dtype.type(by) for by in range(1, _NEIGHBOURS + 1)]
-    fmt = FLOATS[source]
-    zero, top = 0, infinity(fmt)
+    fmt = FLOAT_FORMATS[source]
+    zero, top = 0, fmt.infinity
     specials = [m | sign for m in (zero, 1, top - 1, top) for sign in (0, fmt.sign_bit)]
     found = np.concatenate([*around, np.array(specials, bits_type(source))])
     return np.unique(found[~is_nan(source, found)])

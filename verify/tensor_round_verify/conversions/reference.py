@@ -1,9 +1,9 @@
-"""Narrowing casts and linear quantization, on bit patterns, in integers.
+"""Conversions between types and linear quantization, on bit patterns, in integers.
 
 Like the reference of rounding, this module uses no floating-point arithmetic and no code of the
-product. A finite number is a significand and the exponent of its last bit; :func:`encoded` rounds
-it to a format by IEEE 754-2019, sections 4.3 and 7.4. :func:`cast` adds the rules of ONNX's
-Cast-25, :func:`divided` and :func:`saturated` those of QuantizeLinear-25.
+product. A number is a significand and the exponent of its last bit; :func:`encoded` rounds it to a
+type by IEEE 754-2019, sections 4.3 and 7.4. :func:`cast` adds what its section 5.4 and ONNX's
+Cast-25 say of other patterns, :func:`divided` and :func:`saturated` the rules of QuantizeLinear-25.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ..reference import (
-    FLOATS,
+    FLOAT_FORMATS,
     INTEGER_WIDTHS,
     Bits,
     Decision,
     Flags,
-    Format,
     bits_type,
     decision,
     is_nan,
@@ -29,10 +28,14 @@ from ..reference import (
 Integers = npt.NDArray[np.int64]
 Significands = npt.NDArray[np.uint64]
 
+#: Rules for what specifications leave open: floats beyond an integer type and NaNs there, and
+#: negative numbers in a float type without a sign.
+INTEGER_RULES = ("saturate", "x86", "arm", "wrap")
+UNSIGNED_RULES = ("nan", "saturate", "wrap")
 #: Directions that turn overflow into the largest finite number (section 7.4), and the values of
 #: ``negative`` for which they do.
 _STOPS = {"toward_zero": (False, True), "toward_positive": (True,), "toward_negative": (False,)}
-#: A magnitude beyond every integer type that is a target: it always saturates.
+#: A magnitude beyond every integer type that is quantized to: it always saturates.
 _VAST = 1 << 40
 
 
@@ -47,50 +50,72 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """Rounded magnitudes, as patterns that may lie beyond the format's largest.
+    """Rounded magnitudes, as patterns that may lie beyond the type's largest.
 
-    ``tie`` marks exact ties, ``near`` numbers next to one, ``exact`` numbers that the format has.
+    Those of integers are modulo 2^64. A type without zero has a pattern less: its least is 1.
+    ``tie`` marks exact ties, ``near`` numbers next to one, ``exact`` numbers that the type has, and
+    ``beyond`` those outside its range.
     """
 
     pattern: Significands
     exact: Flags
     tie: Flags
     near: Flags
+    beyond: Flags
 
 
 def decoded(bits: Bits, dtype: str) -> Numbers:
     """The numbers that patterns stand for; those for infinities and NaNs have no meaning."""
-    fmt = FLOATS[dtype]
     wide = bits.astype(np.uint64)
-    magnitude = wide & np.uint64(fmt.sign_bit - 1)
-    field = (magnitude >> np.uint64(fmt.fraction_bits)).astype(np.int64)
-    fraction = magnitude & np.uint64((1 << fmt.fraction_bits) - 1)
-    implicit = np.where(field > 0, np.uint64(1 << fmt.fraction_bits), np.uint64(0))
-    exponent = np.maximum(field, 1) - fmt.bias - fmt.fraction_bits
-    return Numbers(wide >= np.uint64(fmt.sign_bit), fraction | implicit, exponent)
+    if dtype in INTEGER_WIDTHS:
+        least, most = ends(dtype)
+        negative, ones = wide > np.uint64(most), np.uint64(most - least)
+        magnitude = np.where(negative, (np.uint64(0) - wide) & ones, wide)
+        return Numbers(negative, magnitude, np.zeros(bits.shape, np.int64))
+    fmt = FLOAT_FORMATS[dtype]
+    p, magnitude = fmt.fraction_bits, wide & np.uint64(fmt.signless)
+    field = (magnitude >> np.uint64(p)).astype(np.int64)
+    fraction = magnitude & np.uint64((1 << p) - 1)
+    is_normal = (field > 0) | (not fmt.has_zero)
+    implicit = np.where(is_normal, np.uint64(1 << p), np.uint64(0))
+    exponent = np.where(is_normal, field, 1) - fmt.bias - p
+    return Numbers((wide & np.uint64(fmt.sign_bit)) > 0, fraction | implicit, exponent)
 
 
-def encoded(numbers: Numbers, fmt: Format, rounding: str | Decision) -> Encoded:
-    """Round numbers to a format, as if its exponents had no upper limit."""
-    p, least = fmt.fraction_bits, 1 - fmt.bias
+def encoded(numbers: Numbers, target: str, rounding: str | Decision) -> Encoded:
+    """Round numbers to a type, as if it had no upper limit."""
+    fmt = FLOAT_FORMATS.get(target)
     top = bit_length(numbers.significand) - 1 + numbers.exponent
-    last = np.maximum(top, least) - p
-    # A number with fewer bits than the format has is widened: then nothing is dropped.
-    widened = np.clip(numbers.exponent - last, 0, 62).astype(np.uint64)
+    last = np.zeros_like(top)
+    if fmt is not None:
+        least = fmt.has_zero - fmt.bias
+        field = np.maximum(top, least) - least
+        last = field + least - fmt.fraction_bits
+        if not fmt.has_zero and rounding == "ties_to_even":
+            rounding = "ties_to_away"  # of two powers of two, none is even
+    # A number with fewer bits than the type has is widened: then nothing is dropped.
+    widened = np.clip(numbers.exponent - last, 0, 63).astype(np.uint64)
     significand = numbers.significand << widened
     shift = last - numbers.exponent + widened.astype(np.int64)
-    # From 62 bits on all numbers lie strictly between 0 and half of the last place.
-    places = np.clip(shift, 0, 62).astype(np.uint64)
+    # Numbers of fewer than 63 bits, from 63 places on, lie between 0 and half of the last one.
+    places = np.clip(shift, 0, 63).astype(np.uint64)
     one = np.uint64(1)
     integer = significand >> places
     rest = significand - (integer << places)
     half = np.where(places > 0, one << (np.maximum(places, one) - one), one)
     moved = decision(rounding)(integer, rest, half, numbers.negative) & (rest > 0)
-    base = (np.maximum(top, least) - least).astype(np.uint64) << np.uint64(p)
-    pattern = np.where(integer == 0, np.uint64(0), base) + integer + moved
+    if fmt is None:
+        pattern = np.where(numbers.exponent > 63, np.uint64(0), integer + moved)
+        least, most = ends(target)
+        limit = np.where(numbers.negative, np.uint64(-least), np.uint64(most))
+        beyond = (top > 63) | (pattern > limit)
+    else:
+        base = field.astype(np.uint64) << np.uint64(fmt.fraction_bits)
+        pattern = np.where(integer == 0, np.uint64(0), base) + integer + moved
+        beyond = pattern > np.uint64(fmt.largest + (not fmt.has_zero))
     tie = (rest == half) & (places > 0)
     near = ((rest == half - one) | (rest == half + one)) & (rest > 0)
-    return Encoded(pattern, rest == 0, tie, near & ~tie)
+    return Encoded(pattern, rest == 0, tie, near & ~tie, beyond)
 
 
 def bit_length(numbers: Significands) -> Integers:
@@ -103,49 +128,125 @@ def bit_length(numbers: Significands) -> Integers:
     return length + (left > 0)
 
 
-def largest(dtype: str) -> int:
-    """The pattern of the largest finite number."""
-    fmt = FLOATS[dtype]
-    # A format without infinity has numbers in its place, up to its one NaN.
-    return infinity(fmt) - 1 if fmt.has_infinity else fmt.sign_bit - 2
+def is_infinite(dtype: str, bits: Bits) -> Flags:
+    """Which patterns are infinities."""
+    fmt = FLOAT_FORMATS.get(dtype)
+    if fmt is None or not fmt.has_infinity:
+        return np.zeros(bits.shape, np.bool_)
+    infinite: Flags = bits & bits.dtype.type(fmt.signless) == fmt.infinity
+    return infinite
 
 
-def infinity(fmt: Format) -> int:
-    """The pattern of infinity, in a format that has it."""
-    return fmt.sign_bit - (1 << fmt.fraction_bits)
+def cast(
+    bits: Bits,
+    source: str,
+    target: str,
+    rounding: str | Decision,
+    *,
+    saturate: bool,
+    rule: str = "",
+) -> Bits:
+    """Convert between types, rounding once in the direction.
 
+    Beyond a float type's largest number, infinities too, is infinity, else NaN, else the largest;
+    with ``saturate`` it is the largest. But by IEEE 754 a direction that does not round such a
+    number away from zero gives the largest. A NaN becomes the quiet NaN of its sign, or without one
+    the largest. Integers keep their low bits in a narrower type, or ``saturate``.
 
-def cast(bits: Bits, source: str, target: str, rounding: str | Decision, *, saturate: bool) -> Bits:
-    """ONNX's Cast-25 between floats. Every NaN becomes the same NaN, with the operand's sign.
-
-    ``saturate`` is for 8-bit targets: infinities, and numbers beyond the largest, become the
-    largest. Without it they become infinity, or NaN in E4M3FN, which has no infinity. But by
-    IEEE 754 a direction that does not round such a number away from zero gives the largest.
+    In a type without zero, zero is NaN, and so is a number below the least one that is not rounded
+    up; with ``saturate`` both are the least. ``rule`` is one of :data:`INTEGER_RULES`, or for this
+    type one of :data:`UNSIGNED_RULES`; by default the first.
     """
-    own, fmt = FLOATS[source], FLOATS[target]
     numbers = decoded(bits, source)
-    pattern = encoded(numbers, fmt, rounding).pattern
-    top = np.uint64(largest(target))
-    # All ones but the sign is a NaN in every format; E4M3FN has no other, and no infinity.
-    nan = np.uint64(fmt.sign_bit - 1)
-    beyond = np.uint64(infinity(fmt)) if fmt.has_infinity else nan
+    nan, infinite = is_nan(source, bits), is_infinite(source, bits)
+    if target in INTEGER_WIDTHS:
+        usual = "wrap" if source in INTEGER_WIDTHS else INTEGER_RULES[0]
+        rule = "saturate" if saturate else rule or usual
+        return _integral(numbers, nan, infinite, target, rounding, rule)
+    fmt, found = FLOAT_FORMATS[target], encoded(numbers, target, rounding)
+    top = np.uint64(fmt.largest)
+    no_number = top if fmt.nan is None else np.uint64(fmt.nan)
+    beyond = np.uint64(fmt.infinity) if fmt.has_infinity else no_number
     if saturate:
         beyond = top
-    magnitude = bits.astype(np.uint64) & np.uint64(own.sign_bit - 1)
-    # In a format without infinity this magnitude is a number.
-    infinite = (magnitude == infinity(own)) & own.has_infinity
     stopped = _STOPS.get(rounding, ()) if isinstance(rounding, str) else ()
     stops = np.isin(numbers.negative, stopped)
-    pattern = np.where(pattern > top, np.where(stops, top, beyond), pattern)
+    pattern = found.pattern
+    if not fmt.has_zero:
+        is_zero = numbers.significand == 0
+        is_less = bit_length(numbers.significand) - 1 + numbers.exponent < -fmt.bias
+        is_least = saturate | (~is_zero & (rounding == "toward_positive"))
+        least = np.where(is_least, np.uint64(0), no_number)
+        pattern = np.where(is_zero | is_less, least, pattern - np.uint64(1))
+    pattern = np.where(found.beyond, np.where(stops, top, beyond), pattern)
     pattern = np.where(infinite, beyond, pattern)
-    pattern = np.where(is_nan(source, bits), nan, pattern)
-    sign = np.where(numbers.negative, np.uint64(fmt.sign_bit), np.uint64(0))
+    if not fmt.has_zero and rule != "wrap":
+        below = numbers.negative & (numbers.significand > 0)
+        pattern = np.where(below, np.uint64(0) if rule == "saturate" else no_number, pattern)
+    pattern = np.where(nan, no_number, pattern)
+    has_sign = numbers.negative & ((pattern > 0) | (fmt.nans != "-0.0"))
+    sign = np.where(has_sign, np.uint64(fmt.sign_bit), np.uint64(0))
     return (pattern | sign).astype(bits_type(target))
+
+
+def _integral(
+    numbers: Numbers, nan: Flags, infinite: Flags, target: str, rounding: str | Decision, rule: str
+) -> Bits:
+    """Integers as a wider type has them, which keep their low bits; others by the rule.
+
+    The instructions of x86 and ARM convert to 32 or 64 bits. Those of x86 are signed, and give the
+    least integer for what does not fit.
+    """
+    width, wide = INTEGER_WIDTHS[target], target
+    if rule == "x86":
+        wide = "int32" if width < 32 or target == "int32" else "int64"
+    if rule == "arm":
+        wide = target.replace(str(width), str(max(width, 32)))
+    found, negative = encoded(numbers, wide, rounding), numbers.negative
+    least, most = ends(wide)
+    lost, instead = found.beyond, np.where(negative, np.uint64(-least), np.uint64(most))
+    if rule == "x86":
+        instead = np.full_like(instead, -least)
+        if (
+            target == "uint64"
+        ):  # two conversions: numbers from 2^63 on lose it before, and get it back
+            positive = ~negative & ~nan
+            lost = lost & (negative | encoded(numbers, target, rounding).beyond)
+            instead = np.where(positive, np.uint64(0), instead)
+    elif rule == "wrap":
+        lost, instead = infinite, np.zeros_like(instead)
+    else:
+        instead = np.where(nan, np.uint64(0), instead)
+    magnitude = np.where(lost | infinite | nan, instead, found.pattern)
+    low = np.where(negative, np.uint64(0) - magnitude, magnitude) & np.uint64((1 << width) - 1)
+    return low.astype(bits_type(target))
+
+
+def reduced(bits: Bits, dtype: str, exponent_bits: int, mantissa_bits: int) -> Bits:
+    """StableHLO's reduce_precision: the fraction rounded to fewer bits, ties to even.
+
+    Then what is beyond the range of fewer bits of exponent is infinity, and what is below its least
+    normal number zero; without fewer, subnormals stay. NaNs are unchanged.
+    """
+    fmt = FLOAT_FORMATS[dtype]
+    wide = bits.astype(np.uint64)
+    sign, magnitude = wide & np.uint64(fmt.sign_bit), wide & np.uint64(fmt.signless)
+    places = np.uint64(max(fmt.fraction_bits - mantissa_bits, 0))
+    integer = magnitude >> places
+    rest, half = magnitude - (integer << places), np.uint64(1 << int(places) >> 1)
+    moved = decision("ties_to_even")(integer, rest, half, sign > 0) & (rest > 0)
+    found = (integer + moved) << places
+    bias, infinity = (1 << exponent_bits - 1) - 1, np.uint64(fmt.infinity)
+    if bias < fmt.bias:
+        field = (found >> np.uint64(fmt.fraction_bits)).astype(np.int64) - fmt.bias
+        found = np.where(field > bias, infinity, np.where(field < 1 - bias, np.uint64(0), found))
+    found = np.where(is_nan(dtype, bits), magnitude, found)
+    return (sign | found).astype(bits_type(dtype))
 
 
 def divided(bits: Bits, divisors: Bits, dtype: str) -> Bits:
     """Divide by positive finite divisors; round each quotient once to the type, ties to even."""
-    fmt = FLOATS[dtype]
+    fmt = FLOAT_FORMATS[dtype]
     p = fmt.fraction_bits
     x, y = _normal(decoded(bits, dtype), p), _normal(decoded(divisors, dtype), p)
     more = np.uint64(p + 3)
@@ -154,11 +255,17 @@ def divided(bits: Bits, divisors: Bits, dtype: str) -> Bits:
     # The last bit is 1 if there is a remainder.
     sticky = (quotient << np.uint64(1)) | (shifted % y.significand > 0)
     numbers = Numbers(x.negative, sticky, x.exponent - y.exponent - (p + 4))
-    pattern = np.minimum(encoded(numbers, fmt, "ties_to_even").pattern, np.uint64(infinity(fmt)))
-    magnitude = bits.astype(np.uint64) & np.uint64(fmt.sign_bit - 1)
-    pattern = np.where(magnitude >= np.uint64(infinity(fmt)), magnitude, pattern)
-    sign = np.where(x.negative, np.uint64(fmt.sign_bit), np.uint64(0))
-    return (pattern | sign).astype(bits.dtype)
+    results = _nearest(numbers, dtype)
+    special = bits & bits.dtype.type(fmt.signless) >= fmt.infinity
+    return np.where(special, bits, results)
+
+
+def _nearest(numbers: Numbers, dtype: str) -> Bits:
+    """The patterns of numbers in a type with infinity, rounded to the nearest."""
+    fmt = FLOAT_FORMATS[dtype]
+    pattern = np.minimum(encoded(numbers, dtype, "ties_to_even").pattern, np.uint64(fmt.infinity))
+    sign = np.where(numbers.negative, np.uint64(fmt.sign_bit), np.uint64(0))
+    return (pattern | sign).astype(bits_type(dtype))
 
 
 def _normal(numbers: Numbers, p: int) -> Numbers:
@@ -193,6 +300,13 @@ def ends(target: str) -> tuple[int, int]:
     return (0, (1 << width) - 1) if target[0] == "u" else (-1 << (width - 1), (1 << width - 1) - 1)
 
 
+def digits(dtype: str) -> int:
+    """The significant bits of a type's numbers."""
+    if dtype in INTEGER_WIDTHS:
+        return ends(dtype)[1].bit_length()
+    return FLOAT_FORMATS[dtype].fraction_bits + 1
+
+
 def as_bits(values: Any, dtype: str) -> Bits:
     """The patterns of float64 values in another type, rounded to the nearest."""
     wide = np.asarray(values, np.float64).reshape(-1).view(np.uint64)
@@ -215,9 +329,4 @@ def dequantized(integers: Integers, scales: Bits, source: str) -> Bits:
 
     Each product is rounded once, ties to even.
     """
-    fmt = FLOATS[source]
-    numbers = products(integers, scales, source)
-    pattern = encoded(numbers, fmt, "ties_to_even").pattern
-    pattern = np.minimum(pattern, np.uint64(infinity(fmt)))
-    sign = np.where(numbers.negative, np.uint64(fmt.sign_bit), np.uint64(0))
-    return (pattern | sign).astype(bits_type(source))
+    return _nearest(products(integers, scales, source), source)

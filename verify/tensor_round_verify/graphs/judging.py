@@ -18,7 +18,7 @@ from ..checks.conversions import SOURCES, TARGETS
 from ..checks.rounding import Nans, tensor_verdict
 from ..conversions.conversion import Cast, Dequantization, How, Quantization
 from ..conversions.patterns import Operands, Trial
-from ..conversions.reference import Integers, infinity
+from ..conversions.reference import Integers
 from ..reference import FLOATS, INTEGER_WIDTHS, WIDTHS, Bits, is_nan, rounded
 from ..report import Verdict
 from ..runtimes import NotSupported, PythonFunction, Runtime
@@ -174,7 +174,7 @@ def _check_scales(scale: Tensor, dtype: str) -> None:
     if scale.dtype != dtype:
         raise NoRule(f"no rule is known here for scales of {scale.dtype} beside {dtype}")
     fmt = FLOATS[dtype]
-    if ((scale.bits == 0) | (scale.bits >= infinity(fmt))).any():
+    if ((scale.bits == 0) | (scale.bits >= fmt.infinity)).any():
         raise NoRule("no rule is known here for scales that are not positive and finite")
 
 

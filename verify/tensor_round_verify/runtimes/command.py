@@ -69,12 +69,11 @@ class Program(Adapter):
     def cast(self, how: Cast) -> RoundBits:
         """The program, which reads elements of the source type and writes the target's."""
         target = BY_NAME[how.target].numpy
-        saturates = target.itemsize == 1
         words = self._filled(
             source=(how.source, "float32"),
             target=(how.target, None),
-            rounding=(how.rounding, "ties_to_even"),
-            saturate=(str(how.saturate).lower(), str(saturates).lower()),
+            rounding=(how.rounding, how.usual),
+            saturate=(str(how.saturate).lower(), str(how.usually_saturates).lower()),
         )
         return RoundBits(
             lambda bits: self._run(words, bits, how.source, how.target),

@@ -82,9 +82,9 @@ class PythonFunction(Adapter):
     def cast(self, how: Cast) -> RoundBits:
         """The function, with rounding and saturation if it has these parameters."""
         more = self._named(rounding=how.rounding, saturate=how.saturate)
-        if "rounding" not in more and how.rounding != "ties_to_even":
+        if "rounding" not in more and how.rounding != how.usual:
             raise NotSupported("it has no parameter rounding")
-        if "saturate" not in more and how.saturate != (BY_NAME[how.target].itemsize == 1):
+        if "saturate" not in more and how.saturate != how.usually_saturates:
             raise NotSupported("it has no parameter saturate")
         target = BY_NAME[how.target].numpy
         return self._by_arrays(

@@ -11,18 +11,14 @@ from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 from tensor_round.contract.errors import CannotVerify
-from tensor_round.contract.operators.operator import name_in
 
 from ..conversions.conversion import Cast, Quantization
 from ..conversions.patterns import Trial
-from ..reference import FLOATS
 from .forms import Form
 from .runtime import NotSupported, PlainCasts, QuantizeBits, version
 
 #: The builtin operator of each direction.
 OPERATORS = {"ties_to_even": "ROUND", "toward_positive": "CEIL", "toward_negative": "FLOOR"}
-#: The names of its types that are verified.
-TYPES = {name.upper(): name for name in (*FLOATS, "int8", "uint8", "int16")}
 #: The argument for LiteRT's own kernels, in place of the XNNPACK delegate that it uses by default.
 BUILTIN = "builtin"
 
@@ -100,8 +96,10 @@ def _model(
 
     def tensor(name: str, dtype: str) -> Any:  # a class of the generated schema
         made = schema.TensorT()
-        kind = name_in(TYPES, dtype)
-        made.name, made.type, made.buffer = name, getattr(schema.TensorType, kind), 0
+        kind = getattr(schema.TensorType, dtype.upper(), None)
+        if kind is None:
+            raise NotSupported(f"it has no type {dtype}")
+        made.name, made.type, made.buffer = name, kind, 0
         made.shape, made.shapeSignature = [1], [-1]
         return made
 

@@ -12,11 +12,13 @@ from tensor_round.contract.dtypes import BY_NAME
 
 from ..conversions.blocks.quantization import Array
 from ..conversions.conversion import Cast
+from ..reference import INTEGER_WIDTHS
 from .blocks import BlockLibrary, matrix
 from .forms import Form, Values
 from .runtime import FUNCTIONS, Adapter, NotSupported, RoundBits
 
-TYPES = {name: getattr(mx, name) for name in ("float16", "bfloat16", "float32", "float64")}
+FLOATS = ("float16", "bfloat16", "float32", "float64")
+TYPES = {name: getattr(mx, name) for name in (*FLOATS, *INTEGER_WIDTHS)}
 #: Its names of block formats.
 MODES = {"mxfp4_e2m1": "mxfp4", "mxfp8_e4m3": "mxfp8", "nvfp4": "nvfp4"}
 
@@ -25,7 +27,7 @@ MODES = {"mxfp4_e2m1": "mxfp4", "mxfp8_e4m3": "mxfp8", "nvfp4": "nvfp4"}
 class MLX(BlockLibrary, Adapter):
     """MLX, whose arrays belong to one thread's stream."""
 
-    dtypes = tuple(TYPES)
+    dtypes = FLOATS
     operators = FUNCTIONS
     concurrent = False
 
@@ -41,7 +43,7 @@ class MLX(BlockLibrary, Adapter):
     def cast(self, how: Cast) -> RoundBits:
         """Cast by ``astype``, or to E4M3 by ``to_fp8``."""
         own = BY_NAME[how.target].numpy
-        if how.rounding != "ties_to_even" or how.source not in TYPES:
+        if how.rounding != how.usual or how.source not in TYPES:
             raise NotSupported(f"it has no cast of {how.source} that rounds {how.rounding}")
         if how.saturate and how.target == "float8_e4m3fn":
             return self._casting(lambda x: _numbers(mx.to_fp8(_given(x)), own), how)

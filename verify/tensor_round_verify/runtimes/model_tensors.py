@@ -105,8 +105,8 @@ def _of_ort_value(value: Any) -> Tensor:
         return Tensor.without_bits(value.data_type())
     kind = value.data_type().removeprefix("tensor(").removesuffix(")").upper()
     dtype, shape = ONNX_DTYPES.get(kind, kind.lower()), tuple(value.shape())
-    if dtype in ("bfloat16", "float8_e5m2") and value.device_name() == "cpu":
-        # ONNX Runtime makes no NumPy array of these.
+    if dtype in WIDTHS and not BY_NAME[dtype].is_named_by_npy and value.device_name() == "cpu":
+        # ONNX Runtime makes no NumPy array of most of these.
         size = value.tensor_size_in_bytes()
         return Tensor.of_bytes(dtype, shape, ctypes.string_at(value.data_ptr(), size))
     if dtype not in WIDTHS and dtype != "bool":

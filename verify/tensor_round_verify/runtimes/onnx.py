@@ -20,11 +20,13 @@ from ..conversions.patterns import Trial
 from ..reference import bits_type
 from .forms import Form, Values
 from .model_tensors import Array, Tensor, by_onnxruntime, tensor_of
-from .onnx_model import DTYPES, OPERATORS, cast_model, linear_model, rounding_model
+from .onnx_model import DTYPES, OPERATORS, cast_model, is_float8, linear_model, rounding_model
 from .runtime import Adapter, NotSupported, QuantizeBits, RoundBits, by_rank, first_line, version
 
 #: The log severity for errors only.
 ERRORS_ONLY = 3
+#: The attribute of the directions that it names, which it does of one type.
+ROUND_MODES = {"ties_to_even": "nearest", "toward_positive": "up", "toward_zero": "down"}
 
 
 class _Onnx(Adapter, abc.ABC):
@@ -50,12 +52,13 @@ class _Onnx(Adapter, abc.ABC):
 
     def cast(self, how: Cast) -> RoundBits:
         """Cast by a model of Cast-25."""
-        if how.rounding != "ties_to_even":
+        modes = ROUND_MODES if how.target == "float8_e8m0fnu" else {how.usual: ""}
+        if how.rounding not in modes:
             raise NotSupported(f"ONNX's Cast cannot be asked to round {how.rounding}")
-
-        running = by_rank(
-            lambda rank: self._of_x(cast_model(how.source, how.target, rank, saturate=how.saturate))
-        )
+        if how.saturate and not is_float8(how.target):
+            raise NotSupported(f"ONNX's Cast to {how.target} cannot be asked to saturate")
+        mode = modes[how.rounding]
+        running = by_rank(lambda rank: self._of_x(cast_model(how, rank, mode)))
 
         def cast(x: Values) -> object:
             found = running(x)

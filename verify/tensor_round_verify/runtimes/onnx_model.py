@@ -8,10 +8,9 @@ from typing import Any
 import onnx
 from onnx import parser
 
-from tensor_round.contract.operators.dialects.onnx import DTYPES as ONNX_DTYPES
-from tensor_round.contract.operators.dialects.onnx import NUMBERS
-from tensor_round.contract.operators.operator import name_in
+from tensor_round.contract.dtypes import BY_NAME
 
+from ..conversions.conversion import Cast
 from ..reference import FLOATS
 from .model_tensors import Tensor
 
@@ -29,11 +28,18 @@ def rounding_model(operator: str, dtype: str, rank: int = 1) -> bytes:
     return _model(10, opset, f"{operator} (x)", {"x": _type(dtype, rank)}, _type(dtype, rank))
 
 
-def cast_model(source: str, target: str, rank: int = 1, *, saturate: bool) -> bytes:
-    """``y = Cast-25(x)``; only casts to 8-bit types have the attribute ``saturate``."""
-    more = f", saturate = {int(saturate)}" if FLOATS[target].width == 8 else ""
-    node = f"Cast <to = {NUMBERS[target]}{more}> (x)"
-    return _model(12, 25, node, {"x": _type(source, rank)}, _type(target, rank))
+def is_float8(dtype: str) -> bool:
+    """Whether casts to the type have the attribute ``saturate``."""
+    return dtype.startswith("float8")
+
+
+def cast_model(how: Cast, rank: int = 1, round_mode: str = "") -> bytes:
+    """``y = Cast-25(x)``."""
+    options = [f"to = {_number(how.target)}"]
+    options += [f"saturate = {int(how.saturate)}"] if is_float8(how.target) else []
+    options += [f'round_mode = "{round_mode}"'] if round_mode else []
+    node = f"Cast <{', '.join(options)}> (x)"
+    return _model(12, 25, node, {"x": _type(how.source, rank)}, _type(how.target, rank))
 
 
 def linear_model(
@@ -70,13 +76,19 @@ def with_constants(model: bytes, constants: Mapping[str, Tensor], shape: tuple[i
 
 def constant(name: str, tensor: Tensor) -> Any:  # onnx has no annotations
     """A TensorProto."""
-    kind, data = NUMBERS[tensor.dtype], tensor.bits.tobytes()
-    return onnx.helper.make_tensor(name, kind, tensor.shape, data, raw=True)
+    data = tensor.bits.tobytes()
+    return onnx.helper.make_tensor(name, _number(tensor.dtype), tensor.shape, data, raw=True)
+
+
+def _number(dtype: str) -> int:
+    """The number of a type in ONNX."""
+    number: int = onnx.helper.np_dtype_to_tensor_dtype(BY_NAME[dtype].numpy)
+    return number
 
 
 def _type(dtype: str, rank: int) -> str:
     """A tensor's type in onnx's text."""
-    name = name_in(ONNX_DTYPES, dtype).lower()
+    name = onnx.TensorProto.DataType.Name(_number(dtype)).lower()
     return f"{name}[{', '.join('nmklpqrs'[:rank])}]" if rank else name
 
 

@@ -331,11 +331,11 @@ class Adapter(Runtime, abc.ABC):
 
 
 class PlainCasts(Adapter):
-    """The base of those whose casts round ties to even, and do not saturate."""
+    """The base of those whose casts round as most do, and do not saturate."""
 
     def cast(self, how: Cast) -> RoundBits:
         """The runtime's own cast."""
-        if how.rounding != "ties_to_even" or how.saturate:
+        if how.rounding != how.usual or how.saturate:
             asked = "saturate" if how.saturate else f"round {how.rounding}"
             raise NotSupported(f"its casts cannot be asked to {asked}")
         return self._casting(self._casts(how), how)

@@ -11,11 +11,9 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from tensor_round.contract.dtypes import BY_NAME
-from tensor_round.contract.operators.dialects.stablehlo import DTYPES
-from tensor_round.contract.operators.operator import name_in
 
 from ..conversions.conversion import Cast
-from ..reference import FLOATS, WIDTHS, bits_type
+from ..reference import FLOATS, bits_type, width
 from .forms import Form, Values
 from .runtime import PlainCasts, version
 
@@ -69,5 +67,6 @@ class StableHLO(PlainCasts):
 def _tensors(sizes: str, dtype: str) -> tuple[str, str]:
     """The tensor types of these sizes: of the dtype, and of the integer of its width."""
     separator = "x" if sizes else ""
-    kinds = (name_in(DTYPES, dtype), f"i{WIDTHS[dtype]}")
+    kind, _, form = dtype.replace("float", "f").replace("int", "i").partition("_")
+    kinds = (kind + form.upper(), f"i{width(dtype)}")
     return (f"tensor<{sizes}{separator}{kinds[0]}>", f"tensor<{sizes}{separator}{kinds[1]}>")

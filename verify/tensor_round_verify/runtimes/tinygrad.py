@@ -14,13 +14,7 @@ from tensor_round.contract.errors import CannotVerify
 
 from ..conversions.conversion import Cast
 from .forms import Form, Values
-from .runtime import FUNCTIONS, PlainCasts, first_line, version
-
-TYPES = {
-    "float8_e4m3fn": "fp8e4m3",
-    "float8_e5m2": "fp8e5m2",
-    **{name: name for name in ("float16", "bfloat16", "float32", "float64")},
-}
+from .runtime import FUNCTIONS, NotSupported, PlainCasts, first_line, version
 
 
 # tinygrad's tensors have annotations that this package cannot see.
@@ -53,7 +47,10 @@ class Tinygrad(PlainCasts):
         return lambda x: self._computed(lambda t: getattr(t, function)(), x, dtype, dtype)
 
     def _casts(self, how: Cast) -> Callable[[Values], Values]:
-        kind = getattr(dtypes, TYPES[how.target])
+        for dtype in (how.source, how.target):
+            if not hasattr(dtypes, _name(dtype)):
+                raise NotSupported(f"it has no type {dtype}")
+        kind = getattr(dtypes, _name(how.target))
         return lambda x: self._computed(lambda t: t.cast(kind), x, how.source, how.target)
 
     def _computed(
@@ -61,8 +58,13 @@ class Tinygrad(PlainCasts):
     ) -> Values:
         """The results of a function of tensors, of patterns and as patterns."""
         bits = np.asarray(x, order="C").view(f"u{x.itemsize}")
-        own, wanted = getattr(dtypes, TYPES[source]), BY_NAME[target].numpy
+        own, wanted = getattr(dtypes, _name(source)), BY_NAME[target].numpy
         found = function(Tensor(bits, device=self._device).bitcast(own))
         raw = getattr(dtypes, f"uint{8 * wanted.itemsize}")
         numbers: Values = found.bitcast(raw).numpy().view(wanted)
         return numbers
+
+
+def _name(dtype: str) -> str:
+    """The name of a type in tinygrad."""
+    return dtype.replace("float8_", "fp8").removesuffix("fn")

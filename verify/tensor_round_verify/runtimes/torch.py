@@ -42,6 +42,9 @@ class Torch(PlainCasts):
         return self._running(getattr(torch, self._operator(dtype, rounding)), dtype)
 
     def _casts(self, how: Cast) -> Callable[[Values], Values]:
+        for dtype in (how.source, how.target):
+            if not hasattr(torch, dtype):
+                raise NotSupported(f"it has no type {dtype}")
         target = getattr(torch, how.target)
         return self._running(lambda x: x.to(target), how.target)
 

@@ -59,6 +59,9 @@ class Triton(PlainCasts):
     def _casts(self, how: Cast) -> Callable[[Values], Values]:
         if how.source == "float64":
             raise NotSupported("it has no casts of float64 here")
+        for dtype in (how.source, how.target):
+            if not hasattr(torch, dtype):
+                raise NotSupported(f"it has no type {dtype}")
         return _running(_cast, how.target)
 
 

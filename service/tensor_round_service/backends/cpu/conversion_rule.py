@@ -153,13 +153,13 @@ def _to_float(function: Convert, numbers: _Numbers, target: DType) -> Words:
     stops = is_toward_zero(function.rounding, negative)
     if not fraction:
         # Neither zero nor sign: a power of two is one less than its exponent and leading bit.
-        least_for_less = function.saturates | ~is_toward_zero(function.rounding, negative)
+        keeps_least = function.saturates or function.rounding is Rounding.TOWARD_POSITIVE
         is_less = (highest < least) & ~is_zero
         is_nan = (
             is_nan
             | (negative & ~is_zero)
             | (is_zero & (not function.saturates))
-            | (is_less & ~least_for_less)
+            | (is_less & (not keeps_least))
         )
         magnitudes = np.where(is_zero | is_less, 0, magnitudes - 1)
         negative = np.zeros_like(negative)

@@ -23,7 +23,6 @@ from .llvm_kernels import INSTRUCTIONS, PREFETCH
 #: Elements of a line, which are converted at once.
 LANES = 32
 
-_NEAREST = (Rounding.TIES_TO_EVEN, Rounding.TIES_TO_AWAY)
 FLOAT32, FLOAT64 = BY_NAME["float32"], BY_NAME["float64"]
 
 #: Converts ``count`` elements at ``source`` into ``target``, which is separate memory or begins
@@ -370,7 +369,7 @@ def _values(function: Convert, source: DType, target: DType) -> dict[str, Any]:
     lowest, highest = (0, 0) if target.is_float else ends(target)
     if not (source.is_float or target.is_float):
         lowest, highest = max(lowest, ends(source)[0]), min(highest, ends(source)[1])
-    is_least_kept = function.saturates or function.rounding in (*_NEAREST, Rounding.TOWARD_POSITIVE)
+    is_least_kept = function.saturates or function.rounding is Rounding.TOWARD_POSITIVE
     source_bits, target_bits = 8 * source.itemsize, 8 * target.itemsize
     integer_width = max(target.width, 32)
     end_bits = integer_width if source.is_float else source_bits

@@ -225,7 +225,7 @@ def _to_float(function: Convert, source: DType, target: DType) -> tuple[str, str
     if not least and rounding is Rounding.TIES_TO_EVEN:
         rounding = Rounding.TIES_TO_AWAY  # a power of two is never even
     zero = without_infinity if not least and not function.saturates else 0
-    less = zero if _STOPS[rounding][0] else 0
+    less = 0 if rounding is Rounding.TOWARD_POSITIVE else zero
     fraction = target.mantissa_bits
     rounded = _TO_FLOAT.format(bias=target.exponent_bias, least=least, fraction=fraction)
     rounded += _ROUNDED.format(
@@ -233,8 +233,8 @@ def _to_float(function: Convert, source: DType, target: DType) -> tuple[str, str
         threshold=_THRESHOLDS[rounding],
         base=f" + (base << {fraction})",
     )
-    # Without subnormals, what does not round up to the least number is one less than 0.
-    under = "" if least else f"y == most ? {less:#x} : "
+    # Below the least of powers of two there is neither a number nor zero.
+    under = "" if least else f"place < 0 ? {less:#x} : "
     rounded += f"""\
   y = {under}y > {largest:#x} ? {beyond} : y;
   y = s == 0 ? {zero:#x} : infinite ? {infinite:#x} : y;

@@ -17,7 +17,7 @@ from tensor_round.contract.dtypes import BY_NAME
 from ...deviation import NO_REPORT, Deviation
 from ...reference import FLOATS, Bits, bits_type
 from ..patterns import Operands
-from ..reference import as_bits, infinity
+from ..reference import as_bits
 from .formats import BlockFormat, Wide
 from .quantization import Array, BlockQuantization, Blocks
 
@@ -60,7 +60,7 @@ def _step(dtype: str) -> int:
 
 def _edges(how: BlockQuantization, rule: str) -> tuple[Wide, Wide, Wide]:
     """Every scale's code by a rule, with the patterns of the least and the largest amax."""
-    top, kind = infinity(FLOATS[how.source]) - 1, bits_type(how.source)
+    top, kind = FLOATS[how.source].infinity - 1, bits_type(how.source)
     codes = np.unique(how.scales(how.values(np.array([1, top], kind)), rule))
     codes = np.arange(codes[0], codes[-1] + 1)
     low, high = np.ones(codes.size, np.int64), np.full(codes.size, top)
