@@ -125,7 +125,7 @@ def right(pattern: int, source: str, target: str, rounding: str, saturate: bool)
     elif target == E8M0 and (negative and x > 0):
         found = nan
     elif target == E8M0 and x < Fraction(2) ** -127:
-        found = 0 if saturate or (x > 0 and rounding == "toward_positive") else nan
+        found = 0 if saturate or (x > 0 and not stops) else nan
     else:
         below, above = place(x, target)
         found = below + goes_up(below, above, negative, rounding, target) - (target == E8M0)

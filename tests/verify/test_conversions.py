@@ -459,7 +459,11 @@ def test_a_program(tmp_path: Path, rounding: str) -> None:
 @pytest.mark.parametrize(
     ("runtime", "options", "why"),
     [
-        ("service:http://127.0.0.1:1", {}, "it has no cast here"),
+        (
+            "service:http://127.0.0.1:1",
+            {"operator": "quantize_linear"},
+            "it has no quantize_linear",
+        ),
         ("numpy", {"dtypes": ["mxint8"]}, "cast supports only float16, bfloat16, float32"),
         (
             "numpy",

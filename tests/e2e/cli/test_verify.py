@@ -267,6 +267,26 @@ def test_a_real_service_is_right(folder: Path, service: Service) -> None:
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("float32", "float8_e4m3fn"),
+        ("float16", "float8_e8m0fnu", "--rule", "nan"),
+        ("float32", "int8", "--rule", "saturate"),
+        ("uint64", "float4_e2m1fn"),
+        ("int32", "uint4"),
+    ],
+    ids=" ".join,
+)
+def test_casts_of_a_real_service_are_right_in_every_direction(
+    folder: Path, service: Service, asked: tuple[str, ...]
+) -> None:
+    source, target, *rule = asked
+    dtypes = ("--dtype", source, "--dtype", target)
+    done = run(folder, f"service:{service.url}", "--operator", "cast", *dtypes, *rule)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
 def test_help_lists_the_runtimes(folder: Path) -> None:
     text: Any = run(folder, "--help").stdout
     for name in ("onnxruntime[:PROVIDER]", "cmd:PROGRAM", "python:MODULE:FUNCTION", "service:URL"):

@@ -17,7 +17,7 @@ from tensor_round.contract.rounding import Rounding, RoundingName
 from ..conversions.blocks.formats import FORMATS, RULES, FormatName
 from ..conversions.reference import INTEGER_RULES, UNSIGNED_RULES
 from ..patterns import pattern_count
-from ..reference import ROUNDINGS, bits_type
+from ..reference import ROUNDINGS, WIDTHS, bits_type
 from ..report import Lacking, Pair, Report, Verdict
 from ..runtimes import TIMEOUT, NotSupported, Runtime, open_runtime
 from ..runtimes.function import Function
@@ -81,7 +81,7 @@ def verify(
     a value of another form, or supports none of the types and directions.
     """
     _check("operator", [operator], OPERATORS)
-    _check("dtypes", dtypes, (*BY_NAME, *FORMATS))
+    _check("dtypes", dtypes, WIDTHS if operator == "round" else (*BY_NAME, *FORMATS))
     _check("roundings", roundings, ROUNDINGS)
     _check("scale", [scale] if scale else [], RULES)
     _check("rule", [rule] if rule else [], CAST_RULES)

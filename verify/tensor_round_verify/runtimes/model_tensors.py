@@ -17,7 +17,7 @@ from tensor_round.contract.operators.dialects.onnx import DTYPES as ONNX_DTYPES
 from tensor_round.contract.operators.dialects.onnx import NUMBERS
 from tensor_round.contract.operators.operator import name_in
 
-from ..reference import WIDTHS, Bits, bits_type
+from ..reference import Bits, bits_type
 
 Array = npt.NDArray[Any]
 
@@ -46,7 +46,7 @@ class Tensor:
         """The tensor in a buffer of its bytes."""
         if dtype == "bool":
             return cls(dtype, shape, np.frombuffer(data, np.uint8))
-        if dtype not in WIDTHS:
+        if dtype not in BY_NAME:
             return cls.without_bits(dtype, shape)
         return cls(dtype, shape, np.frombuffer(data, bits_type(dtype)))
 
@@ -58,7 +58,7 @@ class Tensor:
     @property
     def is_whole(self) -> bool:
         """Whether its patterns are here."""
-        return self.dtype == "bool" or self.dtype in WIDTHS
+        return self.dtype == "bool" or self.dtype in BY_NAME
 
     def array(self) -> Array:
         """The elements in an array; for a dtype that is verified alone."""
@@ -105,11 +105,11 @@ def _of_ort_value(value: Any) -> Tensor:
         return Tensor.without_bits(value.data_type())
     kind = value.data_type().removeprefix("tensor(").removesuffix(")").upper()
     dtype, shape = ONNX_DTYPES.get(kind, kind.lower()), tuple(value.shape())
-    if dtype in WIDTHS and not BY_NAME[dtype].is_named_by_npy and value.device_name() == "cpu":
+    if dtype in BY_NAME and not BY_NAME[dtype].is_named_by_npy and value.device_name() == "cpu":
         # ONNX Runtime makes no NumPy array of most of these.
         size = value.tensor_size_in_bytes()
         return Tensor.of_bytes(dtype, shape, ctypes.string_at(value.data_ptr(), size))
-    if dtype not in WIDTHS and dtype != "bool":
+    if dtype not in BY_NAME and dtype != "bool":
         return Tensor.without_bits(dtype, shape)
     return Tensor.of_bytes(dtype, shape, value.numpy().tobytes())
 
@@ -139,9 +139,9 @@ def of_openvino(tensor: Any) -> Tensor:
     """The tensor in one of OpenVINO's."""
     kind = tensor.element_type.get_type_name().replace("boolean", "bool")
     dtype, shape = openvino_names.DTYPES.get(kind, kind), tuple(tensor.shape)
-    if dtype not in WIDTHS and dtype != "bool":
+    if dtype not in BY_NAME and dtype != "bool":
         return Tensor.without_bits(dtype, shape)
     data = np.array(tensor.data)
-    if dtype in WIDTHS and data.nbytes != int(np.prod(shape)) * bits_type(dtype).itemsize:
+    if dtype in BY_NAME and data.nbytes != int(np.prod(shape)) * bits_type(dtype).itemsize:
         return Tensor.without_bits(f"{dtype} in {data.dtype}", shape)
     return Tensor.of_bytes(dtype, shape, data.tobytes())
