@@ -1,8 +1,9 @@
 """LLVM IR to SMT: every vector that a module stores, followed back to the vector that it loads.
 
 LLVM itself parses the text (llvmlite). A lane of a vector is followed through instructions that
-work lane by lane, so one lane stands for all, and through those that move lanes. What LLVM calls poison is demanded not to occur: long shifts, and
-flags such as ``nuw`` that are not kept. Which address is loaded or stored is not proved.
+work lane by lane, so one lane stands for all, and through those that move lanes. What LLVM calls
+poison is demanded not to occur: long shifts, and flags such as ``nuw`` that are not kept. Which
+address is loaded or stored is not proved.
 """
 
 from __future__ import annotations
@@ -274,8 +275,8 @@ def elements(
 ) -> Iterator[tuple[Script, Term, Term]]:
     """The first elements of each vector that ``convert`` or ``line`` store, of ``count`` lanes.
 
-    ``source`` and ``target`` are the bits of an element. Where lanes move, all elements are yielded,
-    and two where they do not.
+    ``source`` and ``target`` are the bits of an element. Where lanes move, all elements are
+    yielded, and two where they do not.
     """
     moves = "shufflevector" in text
     for store, made in _stores(text, "convert", "line"):
