@@ -26,7 +26,7 @@ from tensor_round_service.backends import Bytes
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.backends.cpu.conversion_rule import results
 from tensor_round_service.backends.cpu.conversions import BLOCK
-from tensor_round_service.backends.cpu.loops import loop
+from tensor_round_service.backends.cpu.loops import Loop, loop
 from tensor_round_service.backends.proof import patterns
 
 ALL = (*DTYPES, *NEXT_DTYPES)
@@ -53,15 +53,19 @@ def by_numpy(function: Function, source: DType, target: DType, patterns: Pattern
     return off_the_wire(target, memory, patterns.size)
 
 
-def by_llvm(function: Function, source: DType, target: DType, patterns: Patterns) -> Patterns:
-    """The results of the compiled kernel; NumPy's where there is none."""
+def compiled_loop(function: Function, source: DType, target: DType) -> Loop:
+    """The compiled kernel; NumPy's loop where there is none."""
     from tensor_round_service.backends.cpu.llvm import compiled_conversion
     from tensor_round_service.backends.cpu.llvm_conversions import is_supported
 
-    if not is_supported(function, source, target):
-        return by_numpy(function, source, target, patterns)
+    make = compiled_conversion if is_supported(function, source, target) else loop
+    return make(function, source, target)
+
+
+def by_llvm(function: Function, source: DType, target: DType, patterns: Patterns) -> Patterns:
+    """The results of the compiled kernel."""
     memory = np.full(target.nbytes(patterns.size), 0xAA, np.uint8)
-    run = compiled_conversion(function, source, target).run
+    run = compiled_loop(function, source, target).run
     run(on_the_wire(source, patterns), memory, patterns.size)
     return off_the_wire(target, memory, patterns.size)
 
@@ -308,3 +312,18 @@ def places(layout: Layout) -> Patterns:
         along = [-1 if at == axis else 1 for at in range(found.ndim)]
         found += stride * np.arange(layout.shape[axis]).reshape(along)
     return found.reshape(-1)
+
+
+@pytest.mark.parametrize("compiles", [False, pytest.param(True, marks=needs_llvm)])
+def test_an_odd_count_of_4_bits_leaves_zeros_in_the_last_byte(compiles: bool) -> None:
+    """Even if a pattern of zeros stands for a number, or the operands' last byte has more bits."""
+    function = Convert(Rounding.TOWARD_POSITIVE)
+    for name, given, expected in (
+        ("float8_e8m0fnu", [127, 127, 127], [0x22, 0x02]),
+        ("int4", [0x11, 0xF1], [0x22, 0x02]),
+    ):
+        types = TYPES[name], TYPES["float4_e2m1fn"]
+        run = (compiled_loop if compiles else loop)(function, *types).run
+        memory = np.full(2, 0xAA, np.uint8)
+        run(np.array(given, np.uint8), memory, 3)
+        assert memory.tolist() == expected, name
