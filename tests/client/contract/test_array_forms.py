@@ -397,7 +397,8 @@ def test_an_array_of_xarray_is_that_of_its_data() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "numpy"), [("float32", "f4"), ("bfloat16", "u2"), ("float8_e5m2", "u1")]
+    ("dtype", "numpy"),
+    [("float32", "f4"), ("bfloat16", "u2"), ("float8_e5m2", "u1"), ("float8_e4m3fnuz", "u1")],
 )
 def test_a_tensor_of_torch_is_viewed_by_its_patterns(dtype: str, numpy: str) -> None:
     values = np.arange(3, dtype=numpy)
@@ -411,6 +412,7 @@ def test_a_tensor_of_torch_is_viewed_by_its_patterns(dtype: str, numpy: str) -> 
 
 def test_tensors_of_torch_that_are_no_arrays() -> None:
     assert read_array(Tensor(VALUES, "torch.complex32")).dtype == "complex32"
+    assert read_array(Tensor(VALUES, "torch.int4")).dtype == "torch.int4"
     learning, sparse, remote = Tensor(VALUES), Tensor(VALUES), Tensor(VALUES)
     learning.requires_grad = True
     assert "y requires a gradient" in refused(learning, "y")
