@@ -57,6 +57,17 @@ def output_of(preparation: str) -> str:
     return done.stdout
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.name)
+def test_kernel_writes_no_byte_beyond_its_results(dtype: DType) -> None:
+    for count in (1, 7, 512):
+        nbytes = dtype.nbytes(count)
+        for found in llvm.compiled(dtype).values():
+            memory = np.full(nbytes + 4096, 0xAA, np.uint8)
+            found.run(np.zeros(nbytes, np.uint8), memory[:nbytes], count)
+            assert not memory[:nbytes].any()
+            assert (memory[nbytes:] == 0xAA).all()
+
+
 def test_there_are_kernels_for_floats_alone() -> None:
     kernels = llvm_kernels()
     kernels.wait()
