@@ -61,6 +61,27 @@ test("arrays come back rounded, of the same class", async () => {
   assert.deepEqual([...X], [...Float32Array.of(-2.5, -0.3, 0.5, 1.5, 2.5)]);
 });
 
+test("casts come back as arrays of the target type, or as bits", async () => {
+  const x = Float32Array.of(-500, -0.3, 0.5, 2.5, 500);
+  const wide = await client.cast(x, "float64");
+  assert.ok(wide instanceof Float64Array);
+  assert.deepEqual([...wide], [...x]);
+  assert.deepEqual(await client.cast(x, "int8", "onnx"), Int8Array.of(-128, 0, 0, 2, 127));
+  assert.deepEqual(await client.cast(x, "int32", "toward_negative"), Int32Array.of(-500, -1, 0, 2, 500));
+  const fp8 = [0xaa, 0x30, 0x42];
+  assert.deepEqual(await client.cast(x, "float8_e4m3fn", "onnx:24"), Uint8Array.of(0xfe, ...fp8, 0x7e));
+  assert.deepEqual(await client.cast(x, "float8_e4m3fn", "onnx:24", { saturate: false }), Uint8Array.of(0xff, ...fp8, 0x7f));
+  assert.deepEqual(await client.cast(x, "bfloat16"), Uint16Array.of(0xc3fa, 0xbe9a, 0x3f00, 0x4020, 0x43fa));
+  assert.deepEqual(await client.cast(x, "int4"), Uint8Array.of(8, 0, 0, 2, 7));
+  assert.deepEqual(await client.cast(Uint8Array.of(0x42), "float32", "webnn", { dtype: "uint8" }), Float32Array.of(0x42));
+  const halves = await client.cast(x, "float16", { dialect: "directml", operator: "CAST" });
+  assert.deepEqual(new Uint16Array(halves.buffer, 0, 5), Uint16Array.of(0xdfd0, 0xb4cd, 0x3800, 0x4100, 0x5fd0));
+  assert.equal(halves.length, 5);
+  await assert.rejects(client.cast(x, /** @type {DType} */ ("half")), /to must be a dtype, got half/);
+  await assert.rejects(client.cast(x, "float8_e5m2", "onnx:13"), InvalidDescriptor);
+  await assert.rejects(client.cast(x, "int8", "onnx:Floor"), InvalidDescriptor);
+});
+
 test("operators speak their dialects' words", async () => {
   const away = [-3, -0, 1, 2, 3];
   assert.deepEqual([...(await client.round(X, "ties_to_away"))], away);

@@ -1,6 +1,6 @@
 /** The client: tensors over `POST /round`, in any runtime that has `fetch`. */
 
-import { dtypeOf, fromWire, toWire } from "./dtypes.js";
+import { arrayOf, DTYPES, dtypeOf, fromWire, toWire } from "./dtypes.js";
 import { ConnectionFailed, NotFound, ProtocolViolation, RequestRefused, refusalOf } from "./errors.js";
 import { descriptorOf } from "./operators.js";
 
@@ -27,6 +27,13 @@ import { descriptorOf } from "./operators.js";
  */
 
 /** @typedef {CallOptions & TensorOptions} RoundOptions */
+
+/**
+ * @typedef {object} SaturateOption
+ * @property {boolean} [saturate] Whether a result beyond the range is the largest number; the operator's default.
+ */
+
+/** @typedef {RoundOptions & SaturateOption} CastOptions */
 
 /**
  * Bytes of a tensor. Node uploads a stream as it is read; browsers collect it first.
@@ -137,15 +144,42 @@ export class Client {
    * @param {RoundOptions} [options]
    * @returns {Promise<T>}
    */
-  async round(x, operator = "ties_to_even", { dtype, shape = [x.length], signal } = {}) {
+  async round(x, operator = "ties_to_even", options = {}) {
+    const data = await this.#results(x, operator, options);
+    const Kind = /** @type {new (buffer: ArrayBuffer, at: number, length: number) => T} */ (x.constructor);
+    return new Kind(data, 0, x.length); // DirectML's lengths are multiples of 4
+  }
+
+  /**
+   * Convert each element of `x` to the type `to`; return an array of that type, or of bits if there is none.
+   *
+   * @param {TypedArray} x
+   * @param {DType} to
+   * @param {Operator} [operator]
+   * @param {CastOptions} [options]
+   * @returns {Promise<TypedArray>}
+   */
+  async cast(x, to, operator = "ties_to_even", options = {}) {
+    if (!(to in DTYPES)) throw new TypeError(`to must be a dtype, got ${to}; accepted: ${Object.keys(DTYPES).join(", ")}`);
+    return arrayOf(await this.#results(x, operator, options, to), to, x.length);
+  }
+
+  /**
+   * The elements of the result, in memory that may be longer.
+   *
+   * @param {TypedArray} x
+   * @param {Operator} operator
+   * @param {CastOptions} options
+   * @param {DType} [to]
+   * @returns {Promise<ArrayBuffer>}
+   */
+  async #results(x, operator, { dtype, shape = [x.length], saturate, signal }, to) {
     if (!IS_LITTLE_ENDIAN) throw new TypeError("typed arrays are big-endian here: use execute");
     const kind = dtypeOf(x, dtype);
     const bytes = new Uint8Array(/** @type {ArrayBuffer} */ (x.buffer), x.byteOffset, x.byteLength);
-    const descriptor = descriptorOf(operator, kind, shape);
+    const descriptor = descriptorOf(operator, kind, shape, { to, saturate });
     const result = await this.execute(descriptor, toWire(bytes, kind), signal ? { signal } : {});
-    const data = fromWire(new Uint8Array(result.data), kind, x.length).buffer;
-    const Kind = /** @type {new (buffer: ArrayBuffer, at: number, length: number) => T} */ (x.constructor);
-    return new Kind(data, 0, x.length); // DirectML's lengths are multiples of 4
+    return fromWire(new Uint8Array(result.data), to ?? kind, x.length).buffer;
   }
 
   /**

@@ -74,6 +74,23 @@ export function dtypeOf(x, stated) {
   return stated;
 }
 
+/**
+ * Return `length` elements in memory as a typed array of their type, or as bits if the platform has none.
+ *
+ * @param {ArrayBuffer} buffer
+ * @param {DType} dtype
+ * @param {number} length
+ * @returns {TypedArray}
+ */
+export function arrayOf(buffer, dtype, length) {
+  /** @type {Record<string, unknown>} */
+  const platform = globalThis;
+  const names = Object.keys(OF_ARRAY).filter((name) => OF_ARRAY[name] === dtype && name in platform);
+  const bits = DTYPES[dtype].bytes === 1 ? Uint8Array : Uint16Array;
+  const Kind = /** @type {new (buffer: ArrayBuffer, at: number, length: number) => TypedArray} */ (platform[names[0] ?? bits.name]);
+  return new Kind(buffer, 0, length);
+}
+
 /** @type {ReadonlySet<DType>} */
 const OF_4_BITS = new Set(["float4_e2m1fn", "int4", "uint4"]);
 

@@ -22,11 +22,24 @@
  */
 
 /**
+ * What a cast has beside its operator: the target type, and whether a result beyond the range is the largest number.
+ *
+ * @typedef {{ readonly to?: DType | undefined, readonly saturate?: boolean | undefined }} CastMembers
+ */
+
+/**
  * Return the descriptor of an operator on one packed tensor, in its short form.
  *
  * @param {Operator} operator
  * @param {DType} dtype
  * @param {readonly number[]} shape
+ * @param {CastMembers} [cast]
  * @returns {Descriptor}
  */
-export const descriptorOf = (operator, dtype, shape) => ({ operator, dtype, shape });
+export const descriptorOf = (operator, dtype, shape, { to, saturate } = {}) => ({
+  operator,
+  dtype,
+  shape,
+  ...(to === undefined ? {} : { to }),
+  ...(saturate === undefined ? {} : { saturate }),
+});
