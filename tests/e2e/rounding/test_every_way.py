@@ -1,8 +1,4 @@
-"""What every way to have a tensor rounded obeys: one table of cases a rule, run over the ways.
-
-The ways are ``/round`` in its three representations, ``/v2`` over HTTP and gRPC, both clients,
-``local:`` and the command line.
-"""
+"""What every way to have a tensor rounded or cast obeys: one table of cases a rule, over the ways."""
 
 from __future__ import annotations
 
@@ -10,7 +6,6 @@ import json
 import os
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +18,9 @@ from support.cases.array_cases import (
     bits,
     dtype_name,
     expected_bits,
-    off_wire,
-    on_wire,
     patterns,
 )
-from support.cases.backend_calls import expected
+from support.cases.backend_calls import expected, results_of
 from support.cases.descriptors import (
     CASES,
     DOCUMENTS,
@@ -41,210 +34,13 @@ from support.cases.dialect import Document
 from support.cases.every import every
 from support.clients import AnyClient, SteppedClient
 from support.command_line import run
-from support.http.inference_form import Outcome, binary, document, error_of, infer, tensor
-from support.http.native_form import npy as npy_file
 from support.http.native_form import post
-from support.services.server import Reply, Service
-from support.v2.grpc_caller import GrpcCaller
+from support.services.server import Service
+from support.ways import BITS, WAYS, Asked, Refused, Way, command_line, npy
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.host_memory import elements
 from tensor_round.contract.operators.registry import operator_from_text
 from tensor_round_verify.reference import ROUNDINGS, WIDTHS, all_patterns
-
-#: Types for which the inference protocol has no name.
-CARRIED = tuple(row.name for row in BY_NAME.values() if row.oip is None)
-#: Those for which a .npy file has no name.
-UNNAMED = ("bfloat16", *CARRIED)
-
-
-class Refused(Exception):
-    """A refusal; its text is what the caller reads."""
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A tensor, and its operator as one word.
-
-    ``document`` is the descriptor, where that of the word could not be made.
-    """
-
-    word: str
-    x: Array
-    document: Document | None = None
-
-    @property
-    def dtype(self) -> str:
-        return dtype_name(self.x)
-
-    @property
-    def datatype(self) -> str:
-        return BY_NAME[self.dtype].oip or "UINT8"
-
-    @property
-    def descriptor(self) -> Document:
-        if self.document is not None:
-            return self.document
-        operator = operator_from_text(self.word)
-        text = operator.descriptor(self.x.dtype, self.x.shape).to_json()
-        return dict(json.loads(text))
-
-    @property
-    def numbers(self) -> Any:
-        """The elements as JSON has them."""
-        return self.x.astype(float if BY_NAME[self.dtype].is_float else object).tolist()
-
-    @property
-    def payload(self) -> bytes:
-        """The elements as bytes on the wire."""
-        return on_wire(self.x)
-
-    @property
-    def carried_shape(self) -> list[int]:
-        """The shape in the inference protocol: that of the bytes, if they have two elements."""
-        halves = BY_NAME[self.dtype].is_sub_byte
-        return [len(self.payload)] if halves else list(self.x.shape)
-
-    def inference(self, source: dict[str, Any]) -> tuple[dict[str, Any], str, str]:
-        """A request of ``/v2`` with this input, its model and its version."""
-        dialect, *attributes = self.word.split(":")
-        if dialect not in CASES:
-            dialect, attributes = "ieee754", [dialect]
-        model = CASES[dialect].model
-        parameters = {"dtype": self.dtype} if self.dtype in CARRIED else {}
-        if attributes and model.mode_parameter is not None:
-            parameters[model.mode_parameter] = attributes.pop(0)
-        return document(source, parameters=parameters), model.name, "".join(attributes)
-
-    def rounded(self, content: bytes) -> Array:
-        """The elements of a response, which may have padding behind them."""
-        length = len(self.payload)
-        assert not any(content[length:])
-        elements = off_wire(content[:length], self.dtype, self.x.size)
-        assert on_wire(elements) == content[:length], "spare bits are 0"
-        return elements.view(self.x.dtype).reshape(self.x.shape)
-
-    def stored(self, content: bytes) -> Array:
-        """The elements in a .npy file of the same size, where each has a byte at least."""
-        data = content[len(content) - self.x.nbytes :]
-        return np.frombuffer(data, self.x.dtype).reshape(self.x.shape)
-
-    def rounded_numbers(self, numbers: Any) -> Array:
-        return np.array(numbers, self.x.dtype).reshape(self.x.shape)
-
-
-Way = Callable[[Service, Asked], Array]
-
-
-def content_of(reply: Reply) -> bytes:
-    """The content of a response of ``/round``."""
-    if reply.status != 200:
-        problem = reply.json()
-        assert (reply.status, problem["code"]) == (422, "invalid_descriptor"), problem
-        raise Refused(problem["detail"])
-    return reply.content
-
-
-def octets(service: Service, asked: Asked) -> Array:
-    reply = post(service, json.dumps(asked.descriptor), asked.payload)
-    return asked.rounded(content_of(reply))
-
-
-def in_json(service: Service, asked: Asked) -> Array:
-    """By the descriptor, and where the word has one, by its short form: alike."""
-    bodies = [{"descriptor": asked.descriptor, "data": asked.numbers}]
-    if asked.document is None and asked.x.size:
-        bodies += [{"operator": asked.word, "dtype": asked.dtype, "data": asked.numbers}]
-    fields = {"Content-Type": "application/json"}
-    replies = [
-        content_of(service.request("POST", "/round", json.dumps(body).encode(), fields))
-        for body in bodies
-    ]
-    assert replies[0] == replies[-1]
-    response = json.loads(replies[0])
-    assert response["output"] == {"dtype": asked.dtype, "shape": list(asked.x.shape)}
-    return asked.rounded_numbers(response["data"])
-
-
-def npy(service: Service, asked: Asked) -> Array:
-    file = npy_file(asked.x)
-    query = f"operator={asked.word}" + f"&dtype={asked.dtype}" * (asked.dtype in UNNAMED)
-    fields = {"Content-Type": "application/x-npy"}
-    reply = service.request("POST", f"/round?{query}", file, fields)
-    content = content_of(reply)
-    assert len(content) == len(file)
-    return asked.stored(content)
-
-
-def inference(service: Service, asked: Asked) -> Array:
-    source = binary(asked.datatype, asked.carried_shape, len(asked.payload))
-    request, model, version = asked.inference(source)
-    request["parameters"]["binary_data_output"] = True
-    reply = infer(service, request, asked.payload, model, version or None)
-    if reply.status == 400:
-        raise Refused(error_of(reply))
-    return asked.rounded(Outcome.of(reply).payload)
-
-
-def inference_in_json(service: Service, asked: Asked) -> Array:
-    is_carried = asked.dtype in CARRIED
-    data = list(asked.payload) if is_carried else Asked("", asked.x.reshape(-1)).numbers
-    source = tensor(asked.datatype, asked.carried_shape, data=data)
-    request, model, version = asked.inference(source)
-    reply = infer(service, request, None, model, version or None)
-    if reply.status == 400:
-        raise Refused(error_of(reply))
-    data = Outcome.of(reply).output["data"]
-    return asked.rounded(bytes(data)) if is_carried else asked.rounded_numbers(data)
-
-
-def grpc(service: Service, asked: Asked) -> Array:
-    source = binary(asked.datatype, asked.carried_shape, len(asked.payload))
-    request, model, version = asked.inference(source)
-    outcome = GrpcCaller(service).infer(request, asked.payload, model, version)
-    if outcome.status == 400:
-        raise Refused(outcome.error)
-    return asked.rounded(outcome.payload)
-
-
-def by_client(kind: type[AnyClient], url: str | None = None) -> Way:
-    def way(service: Service, asked: Asked) -> Array:
-        with kind(url or service.url) as client:
-            try:
-                y = client.round(asked.x, asked.word)
-            except tr.InvalidDescriptor as refusal:
-                raise Refused(str(refusal)) from None
-        assert (y.dtype, y.shape) == (asked.x.dtype, asked.x.shape)
-        return np.asarray(y)
-
-    return way
-
-
-def command_line(service: Service, asked: Asked) -> Array:
-    with tempfile.TemporaryDirectory() as folder:
-        source, target = Path(folder, "in.npy"), Path(folder, "out.npy")
-        np.save(source, asked.x)
-        kind = ["--dtype", asked.dtype] if asked.dtype in UNNAMED else []
-        arguments = ["round", *map(str, (source, target)), "--operator", asked.word, *kind]
-        environment = {**os.environ, "TENSOR_ROUND_URL": service.url}
-        done = run([*arguments, "--json"], environment)
-        if done.returncode:
-            assert not target.exists()
-            raise Refused(json.loads(done.stderr)["error"]["detail"])
-        return asked.stored(target.read_bytes())
-
-
-#: Those that carry bits, and those that carry decimal numbers, which have no NaN's payload.
-BITS: dict[str, Way] = {
-    "octets": octets,
-    "npy": npy,
-    "inference": inference,
-    "grpc": grpc,
-    "client": by_client(tr.Client),
-    "asyncio": by_client(SteppedClient),
-    "local": by_client(tr.Client, "local:"),
-    "command line": command_line,
-}
-WAYS = BITS | {"json": in_json, "inference in json": inference_in_json}
 
 
 def over(ways: dict[str, Any]) -> pytest.MarkDecorator:
@@ -285,8 +81,8 @@ def test_every_direction_is_exact(service: Service, way: Way) -> None:
 
 #: Numbers that a specification gives for an operator on a dtype.
 EXAMPLES = [
-    (":".join(filter(None, (dialect, example.mode, example.version))), example, dtype)
-    for dialect, cases in CASES.items()
+    (":".join(filter(None, (cases.word, example.mode, example.version))), example, dtype)
+    for cases in CASES.values()
     for example in cases.examples.values()
     for dtype in example.dtypes
 ]
@@ -298,20 +94,74 @@ def test_examples_of_the_specifications_are_right(service: Service, way: Way) ->
         word, example, dtype = case
         source, result = example.arrays(dtype)
         for shape in example.shapes or (source.shape,):
-            y = way(service, Asked(word, source.reshape(shape)))
-            assert np.array_equal(bits(y), bits(result.reshape(shape)))
+            x = source.reshape(shape)
+            y = way(service, Asked(word, x, to=example.to, saturate=example.saturate))
+            assert same(way, y, result.reshape(shape))
 
     # A process a case: one dtype a word is enough.
-    some = {word: case for case in EXAMPLES for word in [case[0]]}.values()
+    some = {(word, case[1].to): case for case in EXAMPLES for word in [case[0]]}.values()
     every(check, some if way is command_line else EXAMPLES)
 
 
-def test_every_mode_of_every_dialect_has_an_example() -> None:
+def same(way: Way, got: Array, expected: Array) -> bool:
+    """Whether they are equal in each bit, but for the NaNs of ways without bits."""
+    is_nan = np.zeros(got.shape, bool)
+    if way not in BITS.values() and BY_NAME[dtype_name(got)].is_float:
+        is_nan = np.isnan(got.astype(float)) & np.isnan(expected.astype(float))
+    return np.array_equal(bits(got)[~is_nan], bits(expected)[~is_nan])
+
+
+def test_every_mode_of_every_operator_has_an_example() -> None:
     """IEEE 754 gives no numbers."""
-    for dialect, cases in CASES.items():
+    for key, cases in CASES.items():
         modes = {example.mode for example in cases.examples.values()} - {""}
-        assert modes == (set() if dialect == "ieee754" else cases.modes.keys())
-        assert bool(cases.examples) == (dialect != "ieee754")
+        is_ieee754 = key.startswith("ieee754")
+        assert modes == (set() if is_ieee754 else cases.modes.keys())
+        assert bool(cases.examples) != is_ieee754
+
+
+#: Words, targets and attributes of casts: each dialect's, and IEEE 754's in every direction.
+CASTS: list[tuple[str, str, str, bool | None]] = [
+    *((rounding, "float32", "float8_e4m3fn", None) for rounding in ROUNDINGS),
+    *((rounding, "float16", "float8_e8m0fnu", True) for rounding in ROUNDINGS),
+    *((rounding, "float64", "int8", None) for rounding in ROUNDINGS),
+    ("ties_to_even", "int64", "uint8", True),
+    ("toward_zero", "uint64", "bfloat16", None),
+    ("ties_to_away", "float32", "float4_e2m1fn", None),
+    ("onnx:Cast:9", "float64", "float16", None),
+    ("onnx:Cast:13", "bfloat16", "int64", None),
+    ("onnx:Cast:19", "float32", "float8_e5m2fnuz", False),
+    ("onnx:Cast:21", "float16", "int4", None),
+    ("onnx:Cast:23", "float32", "float4_e2m1fn", None),
+    ("onnx:Cast:24", "float32", "float8_e8m0fnu", None),
+    ("onnx:Cast:25", "float8_e4m3fnuz", "float8_e4m3fn", None),
+    ("openvino:Convert", "float64", "float16", None),
+    ("openvino:Convert", "uint4", "float32", None),
+    ("directml:CAST:4_1", "float64", "uint16", None),
+    ("directml:CAST:6_4", "int32", "float16", None),
+    ("webnn:cast", "float32", "int64", None),
+    ("stablehlo:convert", "float64", "bfloat16", None),
+    ("stablehlo:convert", "float32", "float32", None),
+    ("array_api:astype", "int64", "float32", None),
+    ("mlir", "float8_e8m0fnu", "float64", None),
+    ("mlir:arith.fptoui", "float32", "uint32", None),
+]
+
+
+@over(BITS)
+def test_casts_are_exact(service: Service, way: Way) -> None:
+    """Hard patterns, also of types with two elements a byte, an odd number of them."""
+
+    def check(case: Any) -> None:
+        word, source, to, saturate = case
+        x = patterns(source, 1025).reshape(5, 1, 5, 41)
+        y = way(service, Asked(word, x, to=to, saturate=saturate))
+        operator = operator_from_text(word, to=to, saturate=saturate)
+        call = operator.prepare(source, x.shape).call
+        expected = results_of(call.function, bits(x), source, to)
+        assert np.array_equal(bits(y), expected)
+
+    every(check, CASTS)
 
 
 @over(WAYS)
@@ -335,7 +185,7 @@ REFUSALS: dict[str, tuple[str, str, tuple[int, ...], Document, str]] = {
     "version": (
         "onnx:11", "bfloat16", (2, 3),
         varied("onnx", {"opset_version": 11, "input.elem_type": "BFLOAT16"}),
-        "got .?(BFLOAT16|BF16).?; .*11.* takes (FLOAT16, FLOAT, DOUBLE|FP16, FP32, FP64)",
+        "(BFLOAT16 needs opset 22|got BF16; .*11).* takes (FLOAT16, FLOAT, DOUBLE|FP16, FP32, FP64)",
     ),
     "dtype": (
         "directml:TOWARD_ZERO:6_4", "float64", (2, 3),

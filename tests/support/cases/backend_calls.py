@@ -12,10 +12,12 @@ import numpy as np
 from support.cases.array_cases import off_wire, on_wire
 from tensor_round.contract.call import Call
 from tensor_round.contract.dtypes import BY_NAME
+from tensor_round.contract.functions import Convert, Function, ReducePrecision
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends import Backend, Bytes
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.engine.overlap import PIECE_BYTES
+from tensor_round_verify.conversions.reference import cast, reduced
 from tensor_round_verify.patterns import samples
 from tensor_round_verify.reference import FLOATS, Bits, rounded
 
@@ -75,17 +77,29 @@ def tame_pair(dtype: str, rounding: str) -> tuple[Bits, Bits]:
 
 def expected(call: Call, source: bytes) -> bytes:
     """The answer by its definition: element by element, by the strides, zeros where none lies."""
-    dtype, length = call.input.dtype, call.output.byte_length
+    dtype, target, length = call.input.dtype, call.output.dtype, call.output.byte_length
     elements = off_wire(source, dtype.name, dtype.count(len(source))).view(dtype.bits)
-    results = rounded(elements, dtype.name, call.rounding)
-    answer = np.zeros(dtype.count(length) + 1, dtype.bits)
+    results = results_of(call.function, elements, dtype.name, target.name)
+    answer = np.zeros(target.count(length) + 1, target.bits)
     for index in itertools.product(*map(range, call.input.shape)):
         at, to = (
             sum(i * stride for i, stride in zip(index, layout.strides, strict=True))
             for layout in (call.input, call.output)
         )
         answer[to] = results[at]
-    return on_wire(answer.view(dtype.numpy))[:length]
+    return on_wire(answer.view(target.numpy))[:length]
+
+
+def results_of(function: Function, elements: Bits, source: str, target: str) -> Bits:
+    """What the reference has for a function of these patterns."""
+    match function:
+        case Convert(rounding, saturates) if source != target:
+            return cast(elements, source, target, rounding, saturate=saturates)
+        case Convert():
+            return elements
+        case ReducePrecision(_, exponent_bits, mantissa_bits):
+            return reduced(elements, source, exponent_bits, mantissa_bits)
+    return rounded(elements, source, function.rounding)
 
 
 class WatchedBackend(NumpyBackend):
