@@ -133,7 +133,7 @@ def right(pattern: int, source: str, target: str, rounding: str, saturate: bool)
             found = most if stops else beyond
     if target == E8M0 or (target in FNUZ and found in (0, 0x80)):
         return found
-    return found | negative << (width(target) - 1)
+    return found | int(negative) << (width(target) - 1)
 
 
 def to_integer(negative: bool, x: Fraction | str, target: str, rounding: str, wraps: bool) -> int:

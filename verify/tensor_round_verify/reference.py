@@ -136,7 +136,8 @@ def is_nan(dtype: str, bits: Bits) -> Flags:
         return np.zeros(bits.shape, np.bool_)
     fmt = FLOAT_FORMATS[dtype]
     if fmt.nans == "-0.0":
-        return bits == fmt.nan
+        only: Flags = bits == fmt.nan
+        return only
     beyond = fmt.infinity if fmt.has_infinity else fmt.largest
     nans: Flags = (bits & bits.dtype.type(fmt.signless)) > beyond
     return nans

@@ -11,7 +11,7 @@ import softfloatpy as sf
 from tensor_round_verify import ROUNDINGS, all_patterns, edges, rounded
 from tensor_round_verify.conversions.patterns import cast_operands
 from tensor_round_verify.conversions.reference import cast
-from tensor_round_verify.reference import WIDTHS, Bits, bits_type, differs
+from tensor_round_verify.reference import WIDTHS, Bits, bits_type, differs, is_nan
 
 MODES = {
     "ties_to_even": sf.RoundingMode.NEAR_EVEN,
@@ -25,9 +25,13 @@ TYPES = {
     "bfloat16": ("bf16", sf.BFloat16),
     "float32": ("f32", sf.Float32),
     "float64": ("f64", sf.Float64),
+    "int32": ("i32", sf.Int32),
+    "int64": ("i64", sf.Int64),
+    "uint32": ("ui32", sf.UInt32),
+    "uint64": ("ui64", sf.UInt64),
 }
 #: Operands of a cast: each is a call in Python.
-SOME = 200_000
+SOME = 50_000
 
 
 def by_softfloat(name: str, bits: Bits, source: str, target: str, rounding: str) -> Bits:
@@ -55,6 +59,9 @@ def test_rounding_is_softfloats(dtype: str, rounding: str) -> None:
 
 CASTS = [("float32", "float16"), ("float32", "bfloat16"), ("float64", "float16")]
 CASTS += [("float64", "float32"), ("float16", "float32"), ("bfloat16", "float32")]
+INTEGERS = ("int32", "int64", "uint32", "uint64")
+CASTS += [(source, target) for source in INTEGERS for target in ("float16", "float32", "float64")]
+CASTS += [(source, target) for source in ("float32", "float64") for target in INTEGERS]
 
 
 @pytest.mark.parametrize("rounding", ROUNDINGS)
@@ -62,7 +69,8 @@ CASTS += [("float64", "float32"), ("float16", "float32"), ("bfloat16", "float32"
 def test_casts_are_softfloats(source: str, target: str, rounding: str) -> None:
     if WIDTHS[source] == 16:
         bits = all_patterns(source)
-    elif target == "float32":  # it has too many numbers: those of rounding, and ties beside them
+    elif (source, target) == ("float64", "float32"):
+        # It has too many numbers: those of rounding, and ties beside them.
         numbers = edges(target).view(np.float32)
         exact = numbers[np.isfinite(numbers)].astype(np.float64).view(np.uint64)
         bits = np.unique([exact, *(exact + np.uint64((1 << 28) + step) for step in (-1, 0, 1))])
@@ -72,4 +80,8 @@ def test_casts_are_softfloats(source: str, target: str, rounding: str) -> None:
     name = f"{TYPES[source][0]}_to_{TYPES[target][0]}"
     want = by_softfloat(name, bits, source, target, rounding)
     got = cast(bits, source, target, rounding, saturate=False)
-    assert not differs(got, want, target).any()
+    wrong = differs(got, want, target)
+    if target in INTEGERS:  # out of range each processor has its own result
+        wrong &= got == cast(bits, source, target, rounding, saturate=False, rule="wrap")
+        wrong &= ~is_nan(source, bits)
+    assert not wrong.any()

@@ -148,9 +148,7 @@ def _specials(dtype: str) -> list[int]:
 
 def _is_zero(bits: Bits, dtype: str) -> Flags:
     fmt = FLOAT_FORMATS.get(dtype)
-    if fmt is None:
-        return bits == 0
-    zero: Flags = (bits & bits.dtype.type(fmt.signless)) == 0
+    zero: Flags = (bits & bits.dtype.type(fmt.signless) if fmt else bits) == 0
     return zero
 
 

@@ -81,7 +81,7 @@ def verify(
     a value of another form, or supports none of the types and directions.
     """
     _check("operator", [operator], OPERATORS)
-    _check("dtypes", dtypes, WIDTHS if operator == "round" else (*BY_NAME, *FORMATS))
+    _check("dtypes", dtypes, tuple(WIDTHS) if operator == "round" else (*BY_NAME, *FORMATS))
     _check("roundings", roundings, ROUNDINGS)
     _check("scale", [scale] if scale else [], RULES)
     _check("rule", [rule] if rule else [], CAST_RULES)

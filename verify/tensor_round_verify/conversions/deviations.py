@@ -374,19 +374,19 @@ def _fits(deviation: ConversionDeviation, how: How) -> bool:
             return how.per_axis or how.blocked
         return narrow not in types and not ("narrow" in changes and how.target[0] == "u")
     own, fmt = FLOAT_FORMATS.get(how.source), FLOAT_FORMATS.get(how.target)
-    types = own and how.source, fmt and how.target
+    floats = [dtype for dtype in (how.source, how.target) if dtype in FLOAT_FORMATS]
     via = str(changes.get("via", ""))
     if via in FLOAT_FORMATS:
         before, middle, behind = (digits(dtype) for dtype in (how.source, via, how.target))
-        return before > middle and (middle > behind if all(types) else any(types))
+        return before > middle and (middle > behind or len(floats) == 1) and bool(floats)
     if "mistaken" in changes:
-        return changes["mistaken"][0] in types
+        return changes["mistaken"][0] in floats
     if "half_for_odd" in changes:
         return how.target == "bfloat16"
     if "carry_ored" in changes:
         return fmt is not None and fmt.has_zero
     if deviation.aspect == "rounding":
-        return any(types)
+        return bool(floats)
     if own is None or fmt is None:
         return _fits_integers(deviation, how)
     if via:

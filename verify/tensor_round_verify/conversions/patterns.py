@@ -52,7 +52,8 @@ def cast_operands(source: str, target: str) -> Bits:
 def _sorted(parts: Sequence[Bits]) -> Bits:
     """The patterns in ascending order, each once."""
     found = np.sort(np.concatenate(parts))  # np.unique takes four times as long
-    return found[np.append(True, found[1:] != found[:-1])]
+    once: Bits = found[np.append(True, found[1:] != found[:-1])]
+    return once
 
 
 def _in_type(numbers: Numbers, dtype: str) -> Bits:

@@ -8,7 +8,7 @@ Cast-25 say of other patterns, :func:`divided` and :func:`saturated` the rules o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -86,7 +86,7 @@ def encoded(numbers: Numbers, target: str, rounding: str | Decision) -> Encoded:
     """Round numbers to a type, as if it had no upper limit."""
     fmt = FLOAT_FORMATS.get(target)
     top = bit_length(numbers.significand) - 1 + numbers.exponent
-    last = np.zeros_like(top)
+    last = field = np.zeros_like(top)
     if fmt is not None:
         least = fmt.has_zero - fmt.bias
         field = np.maximum(top, least) - least
@@ -159,6 +159,8 @@ def cast(
     """
     numbers = decoded(bits, source)
     nan, infinite = is_nan(source, bits), is_infinite(source, bits)
+    if rule == "wrap" and target in FLOAT_FORMATS:
+        numbers = replace(numbers, negative=np.zeros_like(nan))
     if target in INTEGER_WIDTHS:
         usual = "wrap" if source in INTEGER_WIDTHS else INTEGER_RULES[0]
         rule = "saturate" if saturate else rule or usual
@@ -180,7 +182,7 @@ def cast(
         pattern = np.where(is_zero | is_less, least, pattern - np.uint64(1))
     pattern = np.where(found.beyond, np.where(stops, top, beyond), pattern)
     pattern = np.where(infinite, beyond, pattern)
-    if not fmt.has_zero and rule != "wrap":
+    if not fmt.has_zero:
         below = numbers.negative & (numbers.significand > 0)
         pattern = np.where(below, np.uint64(0) if rule == "saturate" else no_number, pattern)
     pattern = np.where(nan, no_number, pattern)
