@@ -1,4 +1,4 @@
-"""What every way to have a tensor rounded or cast obeys: one table of cases a rule, over the ways."""
+"""What every way to have a tensor rounded or cast obeys: one table of cases a rule, for all."""
 
 from __future__ import annotations
 
@@ -185,7 +185,8 @@ REFUSALS: dict[str, tuple[str, str, tuple[int, ...], Document, str]] = {
     "version": (
         "onnx:11", "bfloat16", (2, 3),
         varied("onnx", {"opset_version": 11, "input.elem_type": "BFLOAT16"}),
-        "(BFLOAT16 needs opset 22|got BF16; .*11).* takes (FLOAT16, FLOAT, DOUBLE|FP16, FP32, FP64)",
+        "(BFLOAT16 needs opset 22|got BF16; .*11)"
+        ".* takes (FLOAT16, FLOAT, DOUBLE|FP16, FP32, FP64)",
     ),
     "dtype": (
         "directml:TOWARD_ZERO:6_4", "float64", (2, 3),
