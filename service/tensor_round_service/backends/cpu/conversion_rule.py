@@ -89,7 +89,8 @@ class _Numbers:
         units = odd >> shift
         rest = odd - (units << shift)
         goes_up = _GOES_UP[rounding](units, rest << 1, np.uint64(1) << shift, self.negative)
-        return units + (goes_up & (rest > 0))
+        rounded: Words = units + (goes_up & (rest > 0))
+        return rounded
 
 
 def _either(choice: Truth, first: int, second: int) -> Words:
@@ -148,7 +149,8 @@ def _to_float(function: Convert, numbers: _Numbers, target: DType) -> Words:
     exponent = np.maximum(highest, least)
     units = numbers.units(exponent - fraction, function.rounding)
     # A leading bit counts one exponent, and units that are carried over count the next.
-    magnitudes = ((exponent - least).astype(np.uint64) << fraction) + units
+    fields = (exponent - least).astype(np.uint64)
+    magnitudes: Words = (fields << np.uint64(fraction)) + units
     negative, is_nan = numbers.negative, numbers.is_nan
     stops = is_toward_zero(function.rounding, negative)
     if not fraction:
@@ -161,14 +163,14 @@ def _to_float(function: Convert, numbers: _Numbers, target: DType) -> Words:
             | (is_zero & (not function.saturates))
             | (is_less & (not keeps_least))
         )
-        magnitudes = np.where(is_zero | is_less, 0, magnitudes - 1)
+        magnitudes = np.where(is_zero | is_less, np.uint64(0), magnitudes - np.uint64(1))
         negative = np.zeros_like(negative)
     beyond = beyond_largest(target, function.saturates)
     magnitudes = np.where(
         magnitudes > target.largest, _either(stops, target.largest, beyond), magnitudes
     )
-    magnitudes = np.where(numbers.is_infinite, beyond, magnitudes)
-    magnitudes = np.where(is_nan, nan_magnitude(target), magnitudes)
+    magnitudes = np.where(numbers.is_infinite, np.uint64(beyond), magnitudes)
+    magnitudes = np.where(is_nan, np.uint64(nan_magnitude(target)), magnitudes)
     if target.specials == "negative_zero":
         negative = negative & (magnitudes != 0)
     return magnitudes | _either(negative, target.sign_bit, 0)
@@ -180,7 +182,7 @@ def _to_integer(function: Convert, numbers: _Numbers, target: DType) -> Words:
     lowest, highest = ends(target)
     most = _either(numbers.negative, -lowest, highest)
     magnitudes = np.where(is_beyond | (units > most), most, units)
-    magnitudes = np.where(numbers.is_nan, 0, magnitudes)
+    magnitudes = np.where(numbers.is_nan, np.uint64(0), magnitudes)
     return np.where(numbers.negative, -magnitudes, magnitudes)
 
 

@@ -154,7 +154,8 @@ def _of_pairs(entries: Bits, source: DType, target: DType) -> Bits:
     pairs = np.arange(1 << (2 * source.width))
     first, second = entries[pairs & (entries.size - 1)], entries[pairs >> source.width]
     if target.is_sub_byte:
-        return first | second << target.width
+        packed: Bits = first | second << target.width
+        return packed
     both = np.stack([first, second], axis=1)
     return both.view(f"<V{both.itemsize * 2}").ravel()
 
