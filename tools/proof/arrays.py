@@ -19,7 +19,9 @@ from .smt import BOOL, Refused, Script, Sort, Term, bits, truth
 _FLOAT_UFUNCS = {"add": "add", "subtract": "sub", "multiply": "mul", "negative": "neg"}
 _FLOAT_UFUNCS |= {"rint": "roundNearestTiesToEven", "trunc": "roundTowardZero"}
 _FLOAT_UFUNCS |= {"ceil": "roundTowardPositive", "floor": "roundTowardNegative", "isnan": "is_nan"}
+_FLOAT_UFUNCS |= {"isinf": "is_infinite"}
 _INTEGER_UFUNCS = {"add": "add", "subtract": "sub", "multiply": "mul", "left_shift": "shl"}
+_INTEGER_UFUNCS |= {"negative": "neg", "invert": "not"}
 _INTEGER_UFUNCS |= {f"bitwise_{name}": name for name in ("and", "or", "xor")}
 _TRUTH_UFUNCS = {"bitwise_and": "and", "bitwise_or": "or", "invert": "not"}
 #: By the kind of a NumPy type, as the names of :data:`.smt.OPERATIONS`.
@@ -70,6 +72,12 @@ class Scalar:
 
     def __gt__(self, other: object) -> bool:
         return self._decided("gt", other)
+
+    def __le__(self, other: object) -> bool:
+        return self._decided("le", other)
+
+    def __ge__(self, other: object) -> bool:
+        return self._decided("ge", other)
 
 
 class Extreme:
@@ -122,6 +130,10 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
         return len(self.cells)
 
     @property
+    def shape(self) -> tuple[int]:
+        return (self.size,)
+
+    @property
     def itemsize(self) -> int:
         itemsize: int = self.dtype.itemsize
         return itemsize
@@ -133,6 +145,12 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
             return self._extreme(key.name)
         raise Refused(f"index {key!r}")
 
+    def __setitem__(self, key: Any, value: Array) -> None:
+        if key != slice(None) or value.dtype != self.dtype:
+            raise Refused(f"{value.dtype} into {self.dtype} at {key}")
+        for cell, term in zip(self.cells, value.terms(), strict=True):
+            cell.term = term
+
     def view(self, dtype: Any) -> Array:
         if np.dtype(dtype).itemsize != self.itemsize:
             raise Refused(f"a view of {self.dtype} as {np.dtype(dtype)}")
@@ -142,8 +160,10 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
         return Array(self.branches, [Cell(cell.term) for cell in self.cells], self.dtype)
 
     def astype(self, dtype: Any) -> Array:
-        """Integers, cut or extended as C does."""
+        """Integers, cut or extended as C does, and floats of another float type."""
         into = np.dtype(dtype)
+        if self.dtype.kind == into.kind == "f":
+            return self._made(self.cast(into), into)
         if self.dtype.kind not in "iub" or into.kind not in "iu":
             raise Refused(f"{self.dtype} as {into}")
         signed = self.dtype.kind == "i"
@@ -190,6 +210,8 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
 
     def _operands(self, count: int, dtype: np.dtype[Any], value: Any) -> list[Term]:
         """An operand as so many elements of a type; one element is repeated."""
+        if isinstance(value, np.ndarray):
+            return [_element(self.script, each, dtype) for each in value.astype(dtype)]
         if not isinstance(value, Array):
             return [_element(self.script, value, dtype)] * count
         if value.dtype.kind == "b" and dtype.kind in "iu":
@@ -202,7 +224,9 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
     def _alike(self, *values: Any) -> tuple[np.dtype[Any], list[tuple[Term, ...]]]:
         """The type in which NumPy computes, and the operands of each element."""
         arrays = [value for value in values if isinstance(value, Array)]
-        typed = [value.dtype for value in values if isinstance(value, Array | np.generic)]
+        typed = [
+            value.dtype for value in values if isinstance(value, Array | np.generic | np.ndarray)
+        ]
         dtype, count = np.result_type(*typed), max(array.size for array in arrays)
         columns = [self._operands(count, dtype, value) for value in values]
         return dtype, list(zip(*columns, strict=True))
@@ -214,7 +238,7 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
             raise Refused(f"{ufunc.__name__}.{method} {options}")
         dtype, rows = self._alike(*inputs)
         name = ufunc.__name__
-        made_type = np.dtype(bool) if name in (*_COMPARISONS, "isnan") else dtype
+        made_type = np.dtype(bool) if name in (*_COMPARISONS, "isnan", "isinf") else dtype
         (target,) = out or (self._made([operands[0] for operands in rows], made_type),)
         if target.dtype != made_type or target.size != len(rows):
             raise Refused(f"{made_type} into {target.dtype}")
@@ -245,6 +269,19 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
         if function is np.clip and len(args) == 3 and not kwargs:
             dtype, rows = self._alike(*args)
             return self._made((self._clipped(dtype, *row) for row in rows), dtype)
+        if function is np.copyto and set(kwargs) <= {"casting"}:
+            target, source = args
+            for cell, made in zip(target.cells, source.cast(target.dtype), strict=True):
+                cell.term = made
+            return None
+        if function is np.copyto and set(kwargs) == {"where"} and not isinstance(args[1], Array):
+            target, constant = args
+            kept = _element(self.script, constant, target.dtype)
+            for cell, term, where in zip(
+                target.cells, target.terms(), kwargs["where"].terms(), strict=True
+            ):
+                cell.term = self.script.select(where, kept, term)
+            return None
         if function is np.copyto and set(kwargs) == {"where"}:
             target, source = args
             for cell, kept, where in zip(
@@ -252,9 +289,44 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
             ):
                 cell.term = self.script.select(where, kept, self.script.bits(cell.term))
             return None
-        if function is np.zeros_like and self.dtype.kind == "b" and not kwargs:
-            return self._made([truth(False)] * self.size)
+        if function in (np.zeros_like, np.ones_like) and self.dtype.kind == "b" and not kwargs:
+            return self._made([truth(function is np.ones_like)] * self.size)
+        if function is np.empty_like and not kwargs:
+            return unknown(self.branches, self.size, self.dtype)
         raise Refused(f"{function.__name__} {kwargs}")
+
+    def cast(self, into: np.dtype[Any]) -> list[Term]:
+        """What C's casts make of the elements."""
+        if self.dtype.kind == into.kind == "f" and self.dtype != into:
+            return [self._cast_float(cell.term, into) for cell in self.cells]
+        return [self._cast(term, into) for term in self.terms()]
+
+    def _cast(self, term: Term, into: np.dtype[Any]) -> Term:
+        """A cast that makes no NaN; that a float is within the integers is demanded."""
+        script, width, kind = self.script, 8 * into.itemsize, self.dtype.kind
+        if into.kind == "f":
+            return script.converted(term, width, signed=kind != "u")
+        if kind != "f":
+            return script.resize(term, width, signed=kind == "i")
+        signed = into.kind == "i"
+        low, high = (-(1 << width - 1), 1 << width - 1) if signed else (0, 1 << width)
+        for relation, end in (("ge", low), ("lt", high)):
+            limit = script.real(float(end), term.sort.width)
+            script.demands.append(script.apply(relation, term, limit))
+        return script.saturated(term, width, signed=signed)
+
+    def _cast_float(self, term: Term, into: np.dtype[Any]) -> Term:
+        """A float of another width. As on every processor, a NaN becomes quiet and keeps its sign."""
+        script, width = self.script, 8 * into.itemsize
+        operand, term = script.bits(term), script.number(term)
+        made = script.converted(term, width)
+        pattern = script.bits(made)
+        signs = (script.extract(each, each.sort.width - 1, 1) for each in (operand, pattern))
+        quiet = script.extract(pattern, np.finfo(into).nmant - 1, 1)
+        is_quiet = script.apply("eq", quiet, bits(1, 1))
+        kept = script.apply("and", is_quiet, script.apply("eq", *signs))
+        script.require(script.apply("or", script.apply("not", script.apply("is_nan", term)), kept))
+        return made
 
     @staticmethod
     def _has_array(values: Any) -> bool:
@@ -268,7 +340,8 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
 
 
 def _literals(choice: Array, pair: Any) -> tuple[np.dtype[Any], list[tuple[Term, ...]]]:
-    """Two scalars of one type."""
+    """Two scalars of one type; Python's integers are of 64 bits."""
+    pair = [np.int64(value) if type(value) is int else value for value in pair]
     if any(not isinstance(value, np.generic) for value in pair) or pair[0].dtype != pair[1].dtype:
         raise Refused(f"where {pair}")
     return pair[0].dtype, [tuple(_element(choice.script, v, v.dtype) for v in pair)]
@@ -286,6 +359,12 @@ def runs(run: Callable[[Branches], tuple[Term, Term]]) -> Iterator[tuple[Script,
         if not given:
             return
         answers = [*given[:-1], False]
+
+
+def unknown(branches: Branches, count: int, dtype: Any) -> Array:
+    """Elements of which nothing is known."""
+    sort = _sort(np.dtype(dtype))
+    return Array(branches, [Cell(branches.script.declare(sort)) for _ in range(count)], dtype)
 
 
 def block(branches: Branches, dtype: Any) -> tuple[Term, Array]:

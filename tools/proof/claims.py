@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tensor_round.contract.dtypes import BY_NAME
+from tensor_round.contract.dtypes import BY_NAME, DType
 from tensor_round.contract.functions import Convert, ReducePrecision
 
 from . import arrays, c, llvm, ptx, texts
@@ -128,6 +128,43 @@ def casts_by_optimized_llvm(case: Case, edit: texts.Edit) -> Found:
         yield from llvm.elements(edit(text), case.source.width, case.target.width, texts.LANES)
 
 
+class _Table:
+    """A table of results of the upper halves of float32: any that is right in every entry."""
+
+    def __init__(self, function: Convert, target: DType) -> None:
+        self.function, self.target, self.dtype = function, target, target.bits
+
+    def take(self, indices: arrays.Array, out: arrays.Array, mode: str) -> None:
+        script, single = indices.script, BY_NAME["float32"]
+        for cell, index in zip(out.cells, indices.terms(), strict=True):
+            script.demands.append(script.apply("ult", index, bits(1 << 16, index.sort.width)))
+            upper = script.extract(index, 0, 16)
+            y = script.declare(Sort("bits", self.target.width))
+            operand = script.join(upper, bits(0, 16))
+            script.require(is_converted(script, self.function, single, self.target, operand, y))
+            cell.term = script.resize(y, 8 * self.dtype.itemsize, signed=False)
+
+
+def casts_by_numpy(case: Case, edit: texts.Edit) -> Found:
+    steps = texts.numpy_chain(case, _Table, edit)
+    if steps is None:
+        return iter(())
+
+    def traced(branches: arrays.Branches) -> tuple[Term, Term]:
+        x, made = arrays.block(branches, case.source.bits)
+        for step in steps:
+            result = arrays.unknown(branches, made.size, step.result)
+            step.run(made.view(step.operand), result)
+            made = result
+        script, (_, whole) = branches.script, made.view(case.target.bits).terms()
+        y = script.extract(whole, 0, case.target.width)
+        same = script.resize(y, whole.sort.width, signed=False)
+        script.demands.append(script.apply("eq", whole, same))
+        return x, y
+
+    return arrays.runs(traced)
+
+
 #: What a type is rounded to odd to, and how many bits of a significand that leaves to others.
 ODD = {
     "float32": ("bfloat16", 6),
@@ -167,6 +204,7 @@ CASTS: dict[str, Way] = {
     "casts: CUDA C": casts_by_cuda,
     "casts: LLVM IR": casts_by_llvm,
     "casts: LLVM IR -O3": casts_by_optimized_llvm,
+    "casts: NumPy": casts_by_numpy,
     "casts: by odd": casts_by_odd,
 }
 

@@ -84,6 +84,7 @@ OPERATIONS: dict[str, dict[str, tuple[str, str]]] = {
         **{"eq": ("fp.eq", _TRUTH), "lt": ("fp.lt", _TRUTH), "gt": ("fp.gt", _TRUTH)},
         **{"le": ("fp.leq", _TRUTH), "ge": ("fp.geq", _TRUTH)},
         **{"is_nan": ("fp.isNaN", _TRUTH), "is_subnormal": ("fp.isSubnormal", _TRUTH)},
+        "is_infinite": ("fp.isInfinite", _TRUTH),
         "is_negative": ("fp.isNegative", _TRUTH),
         # Of one value: zeros differ, NaNs do not.
         "same": ("=", _TRUTH),

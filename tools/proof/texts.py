@@ -18,6 +18,7 @@ import numpy as np
 from tensor_round.contract.dtypes import BY_NAME, ROUNDABLE, DType
 from tensor_round.contract.functions import Convert, Function, ReducePrecision, RoundToIntegral
 from tensor_round.contract.rounding import Rounding
+from tensor_round_service.backends.cpu import conversions as numpy_conversions
 from tensor_round_service.backends.cpu import floats, narrow_floats
 from tensor_round_service.backends.cpu.llvm import optimized, target_machine
 from tensor_round_service.backends.cpu.llvm_conversions import conversion_text, is_supported
@@ -132,6 +133,21 @@ def round_floats(case: Case, edit: Edit) -> Callable[[Any], None] | None:
     return lambda run: module.round_floats(dtype.numpy, module.kernel(dtype, rounding), run)
 
 
+def numpy_chain(case: Case, table: Any, edit: Edit) -> list[Any] | None:
+    """NumPy's steps to convert a wide type, without packing.
+
+    None for types that are looked up, and where the rule that makes the tables is the step.
+    ``table`` makes what stands for a table of the results of the upper halves of float32.
+    """
+    if case.source.width <= 16:
+        return None
+    module = _edited(numpy_conversions, edit, copied=True)
+    module.upper_table = table
+    steps = [step for step in module.chain(*case) if step is not module.PACK]
+    by_rule = any(getattr(step.run, "func", None) is module._by_rule for step in steps)
+    return None if by_rule else steps
+
+
 def round_words(case: Case, edit: Edit) -> Callable[[Any, Any], bool] | None:
     """NumPy's way to round words of two elements, if there is one: see ``narrow_floats``."""
     kernels: dict[Any, Callable[[Any, Any], bool]] = _edited(narrow_floats, edit).KERNELS
@@ -162,8 +178,8 @@ def _elements(patterns: Any, dtype: DType) -> Any:
     return np.stack([patterns & 15, patterns >> 4], -1) if dtype.is_sub_byte else patterns
 
 
-def _edited(module: ModuleType, edit: Edit) -> Any:
-    if edit is unchanged:
+def _edited(module: ModuleType, edit: Edit, *, copied: bool = False) -> Any:
+    if edit is unchanged and not copied:
         return module
     made = ModuleType(module.__name__)
     made.__package__ = module.__package__
