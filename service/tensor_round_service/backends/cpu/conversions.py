@@ -190,8 +190,9 @@ def _float_to_float(function: Convert, source: DType, target: DType) -> tuple[St
     if target.mantissa_bits < 6:
         index = Step(_upper_half_to_odd, source.bits, np.dtype(np.intp))
         return _packed(target, index, _look_up(upper_table(function, target), index.result))
-    if target is FLOAT64:
-        run: Callable[..., object] = _widen
+    to_nearest = function.rounding is Rounding.TIES_TO_EVEN
+    if target is FLOAT64 or (source is FLOAT32 and to_nearest and target.is_named_by_npy):
+        run: Callable[..., object] = _by_cast
     elif target is FLOAT32:
         run = _float64_to_float32
     elif target.exponent_bits == source.exponent_bits:
@@ -334,8 +335,9 @@ def _float64_to_odd_float32(block: Bits, out: Bits) -> None:
     out |= back != block
 
 
-def _widen(_function: Convert, _target: DType, block: Bits, out: Bits) -> None:
-    _cast(block.view(np.float32), out.view(np.float64))
+def _by_cast(_function: Convert, target: DType, block: Bits, out: Bits) -> None:
+    """Convert float32 as NumPy does: to float64 exactly, to float16 by its rounding to nearest."""
+    _cast(block.view(np.float32), out.view(target.numpy))
 
 
 def _cast(values: npt.NDArray[Any], out: npt.NDArray[Any]) -> None:
