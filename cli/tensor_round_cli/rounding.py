@@ -7,7 +7,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, cast
 
 import typer
 
@@ -19,7 +19,7 @@ from tensor_round.contract.operators.operator import (
     as_cast,
     as_operator,
 )
-from tensor_round.contract.rounding import Rounding
+from tensor_round.contract.rounding import Rounding, RoundingName
 
 from . import npy_files
 from .connecting import (
@@ -85,7 +85,7 @@ def round_array(
     it is complete, and may be IN.
     """
     with _usage_errors():
-        by = as_operator(operator, rounding)
+        by = as_operator(operator, cast(RoundingName | None, rounding))
     options = _Options(dtype, connection, connections, tile_bytes, digest, progress, as_json)
     _convert(source, target, by, operator, options)
 
@@ -131,7 +131,7 @@ def cast_array(
     written as V1 or V2.
     """
     with _usage_errors():
-        by = as_cast(to, operator, rounding, saturate)
+        by = as_cast(to, operator, cast(RoundingName | None, rounding), saturate)
     options = _Options(dtype, connection, connections, tile_bytes, digest, progress, as_json)
     _convert(source, target, by, operator, options)
 

@@ -316,7 +316,7 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
         return script.saturated(term, width, signed=signed)
 
     def _cast_float(self, term: Term, into: np.dtype[Any]) -> Term:
-        """A float of another width. As on every processor, a NaN becomes quiet and keeps its sign."""
+        """A float of another width; a NaN becomes quiet and keeps its sign, as on every processor."""
         script, width = self.script, 8 * into.itemsize
         operand, term = script.bits(term), script.number(term)
         made = script.converted(term, width)

@@ -48,6 +48,6 @@ def by_blocks(
     if not any(map(math.isnan, x.shape)):
         operator.prepare(dtype_name(x.dtype), x.shape)
     # Without the form of a block dask would call the function with an empty one to learn it.
-    dtype = BY_NAME[operator.to].numpy if isinstance(operator, CastOperator) else x.dtype
+    dtype = BY_NAME[str(operator.to)].numpy if isinstance(operator, CastOperator) else x.dtype
     meta = np.empty((0,) * x.ndim, dtype)
     return x.map_blocks(partial(method, operator=operator), dtype=dtype, meta=meta)

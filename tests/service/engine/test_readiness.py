@@ -241,11 +241,10 @@ def test_differences_are_counted_and_found_in_the_whole_tensor(order: str) -> No
     places = [COUNT // 2, COUNT - 1]
     values[places] = 0.5, -2.25
     shape = (COUNT // 10, 10)
-    layout = Layout.of(BY_NAME["float32"], shape)
-    memory = values.astype(f"{order}f4").view(np.uint8)
-    before, pauses = memory.copy(), list[None]()
-    found = compared(memory, layout, swapped=order == ">", pause=lambda: pauses.append(None))
-    assert np.array_equal(memory, before)
+    elements = values.astype(f"{order}f4").reshape(shape)
+    before, pauses = elements.copy(), list[None]()
+    found = compared(elements, pause=lambda: pauses.append(None))
+    assert np.array_equal(elements, before)
     assert 1 < len(pauses) < 10, "there is one after each block"
     assert (found["dtype"], found["shape"], found["elements"]) == ("float32", shape, COUNT)
     bits = values[places].view(np.uint32)
@@ -270,9 +269,8 @@ def test_differences_are_counted_and_found_in_the_whole_tensor(order: str) -> No
 
 
 def test_a_rank_that_no_operator_accepts_is_refused() -> None:
-    layout = Layout.of(BY_NAME["float32"], (1,) * 33)
     with pytest.raises(InvalidDescriptor, match="at most 32 dimensions"):
-        compared(np.zeros(4, np.uint8), layout)
+        compared(np.zeros((1,) * 33, np.float32))
 
 
 def test_gaps_and_repeated_elements_are_refused() -> None:

@@ -236,7 +236,7 @@ def reduced(bits: Bits, dtype: str, exponent_bits: int, mantissa_bits: int) -> B
     sign, magnitude = wide & np.uint64(fmt.sign_bit), wide & np.uint64(fmt.signless)
     places = np.uint64(max(fmt.fraction_bits - mantissa_bits, 0))
     integer = magnitude >> places
-    rest, half = magnitude - (integer << places), np.uint64(1 << int(places) >> 1)
+    rest, half = magnitude - (integer << places), np.full_like(wide, 1 << int(places) >> 1)
     moved = decision("ties_to_even")(integer, rest, half, sign > 0) & (rest > 0)
     found = (integer + moved) << places
     bias, is_beyond = (1 << exponent_bits - 1) - 1, found > np.uint64(fmt.largest)

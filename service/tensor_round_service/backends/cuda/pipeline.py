@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from queue import SimpleQueue
 from threading import Event
-from typing import NamedTuple
 
 import numpy as np
 
@@ -81,7 +81,8 @@ class Turns:
         self.has_written = True
 
 
-class Piece(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Piece:
     """Some elements of a run; ``turns`` are None if operands stay, or may be computed again."""
 
     number: int

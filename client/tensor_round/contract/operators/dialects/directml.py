@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, WithJsonSchema
 
@@ -27,6 +27,14 @@ from ..dialect import (
     Version,
     Words,
     overlap_fault,
+)
+from ..directml_levels import (
+    ALL_LEVELS,
+    LEVELS,
+    AnyFeatureLevel,
+    FeatureLevel,
+    numbers_of,
+    versions_by_level,
 )
 from ..directml_tensors import DTYPES, AnyTensorDesc, BufferDesc, BufferTensorDesc
 from ..model import OneOf, OperatorDescriptor, Strict, c_enumeration
@@ -53,23 +61,6 @@ DirectMLMode = Literal[
     "DML_ROUNDING_MODE_TOWARD_INFINITY",
     0, 1, 2,
 ]  # fmt: skip
-#: Likewise.
-FeatureLevel = Literal[
-    "2_1", "3_0", "3_1", "4_0", "4_1", "5_0", "5_1", "5_2", "6_0", "6_1", "6_2", "6_3", "6_4",
-    "DML_FEATURE_LEVEL_2_1", "DML_FEATURE_LEVEL_3_0", "DML_FEATURE_LEVEL_3_1",
-    "DML_FEATURE_LEVEL_4_0", "DML_FEATURE_LEVEL_4_1", "DML_FEATURE_LEVEL_5_0",
-    "DML_FEATURE_LEVEL_5_1", "DML_FEATURE_LEVEL_5_2", "DML_FEATURE_LEVEL_6_0",
-    "DML_FEATURE_LEVEL_6_1", "DML_FEATURE_LEVEL_6_2", "DML_FEATURE_LEVEL_6_3",
-    "DML_FEATURE_LEVEL_6_4",
-    0x2100, 0x3000, 0x3100, 0x4000, 0x4100, 0x5000, 0x5100, 0x5200, 0x6000, 0x6100, 0x6200, 0x6300,
-    0x6400,
-]  # fmt: skip
-
-#: Those of ROUND, and the two older ones.
-AnyFeatureLevel = Literal[
-    "1_0", "2_0", "DML_FEATURE_LEVEL_1_0", "DML_FEATURE_LEVEL_2_0", 0x1000, 0x2000, FeatureLevel
-]
-
 #: The data types that rounding accepts, at every feature level.
 _ROUNDED = ("FLOAT32", "FLOAT16")
 #: Those of CAST from a feature level on: the newest that is not newer counts.
@@ -92,61 +83,28 @@ MODE_VALUES = {name: value for name, value, _ in _MODES}
 _DEFAULT_MODE: DirectMLMode = "HALVES_TO_NEAREST_EVEN"
 
 
-def _numbers(*levels: str) -> dict[str, int]:
-    """Feature levels, and their C integers: a hexadecimal digit each for major and minor."""
-    return {level: int(level.replace("_", ""), 16) << 8 for level in levels}
-
-
-_LEVELS = _numbers(*(level for level in get_args(FeatureLevel) if str(level)[1:2] == "_"))
-_ALL_LEVELS = {**_numbers("1_0", "2_0"), **_LEVELS}
-
-
-def _versions(
-    operator: str, oldest_of_any_rank: str, types: Mapping[str, tuple[str, ...]]
-) -> dict[str, Version]:
-    """The versions of an operator by feature level, from the oldest in ``types`` on."""
-    found: dict[str, Version] = {}
-    dtypes: tuple[str, ...] = ()
-    for level, number in _ALL_LEVELS.items():
-        dtypes = types.get(level, dtypes)
-        if not dtypes:
-            continue
-        has_any_rank = number >= _ALL_LEVELS[oldest_of_any_rank]
-        found[level] = Version(
-            name=level,
-            title=f"directml {level}: {operator}",
-            selected_by=(level,),
-            dtypes=dtypes,
-            min_rank=1 if has_any_rank else 4,
-            max_rank=8 if has_any_rank else 4,
-            model_version=level,
-            attributes={"feature_level": level},
-        )
-    return found
-
-
 #: By the canonical name of the operator, and the feature level.
 VERSIONS: dict[str, dict[str, Version]] = {
-    "ELEMENT_WISE_ROUND": _versions("ELEMENT_WISE_ROUND", "3_0", {"2_1": _ROUNDED}),
-    "ELEMENT_WISE_FLOOR": _versions("ELEMENT_WISE_FLOOR", "3_0", {"1_0": _ROUNDED}),
-    "ELEMENT_WISE_CEIL": _versions("ELEMENT_WISE_CEIL", "3_0", {"1_0": _ROUNDED}),
-    "CAST": _versions("CAST", "3_1", _CAST_TYPES),
+    "ELEMENT_WISE_ROUND": versions_by_level("ELEMENT_WISE_ROUND", "3_0", {"2_1": _ROUNDED}),
+    "ELEMENT_WISE_FLOOR": versions_by_level("ELEMENT_WISE_FLOOR", "3_0", {"1_0": _ROUNDED}),
+    "ELEMENT_WISE_CEIL": versions_by_level("ELEMENT_WISE_CEIL", "3_0", {"1_0": _ROUNDED}),
+    "CAST": versions_by_level("CAST", "3_1", _CAST_TYPES),
 }
 _LEVEL_PREFIX = "DML_FEATURE_LEVEL_"
 _TOO_OLD = {
     spelling: f"directml: ELEMENT_WISE_ROUND was introduced in feature level 2_1, got {level}"
-    for spelling, level in c_enumeration(_LEVEL_PREFIX, _numbers("1_0", "2_0")).items()
+    for spelling, level in c_enumeration(_LEVEL_PREFIX, numbers_of("1_0", "2_0")).items()
 }
 _Level = Annotated[
     str | int,
     OneOf(
         "directml: a feature level",
-        c_enumeration(_LEVEL_PREFIX, _LEVELS),
+        c_enumeration(_LEVEL_PREFIX, LEVELS),
         _TOO_OLD,
     ),
 ]
 _AnyLevel = Annotated[
-    str | int, OneOf("directml: a feature level", c_enumeration(_LEVEL_PREFIX, _ALL_LEVELS))
+    str | int, OneOf("directml: a feature level", c_enumeration(_LEVEL_PREFIX, ALL_LEVELS))
 ]
 #: DML_OPERATOR_TYPE.
 _OPERATORS = c_enumeration(
@@ -378,7 +336,7 @@ class DirectMLRound(RoundOperator):
 
     def flat_shape(self, count: int) -> tuple[int, ...]:
         """Four dimensions, which every feature level accepts."""
-        return _flat_shape(count)
+        return (1, 1, 1, count)
 
 
 def _tensor(dtype: AnyDType | None, shape: Sequence[int] | None) -> dict[str, Any]:
@@ -399,10 +357,6 @@ def _document(
         "type": f"DML_OPERATOR_{operator}",
         "desc": {"InputTensor": source, "OutputTensor": target, **attributes},
     }
-
-
-def _flat_shape(count: int) -> tuple[int, ...]:
-    return (1, 1, 1, count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,7 +385,7 @@ class _Directed(RoundOperator):
 
     def flat_shape(self, count: int) -> tuple[int, ...]:
         """Four dimensions, which every feature level accepts."""
-        return _flat_shape(count)
+        return (1, 1, 1, count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -484,7 +438,7 @@ class DirectMLCast(CastOperator):
 
     def flat_shape(self, count: int) -> tuple[int, ...]:
         """Four dimensions, which every feature level accepts."""
-        return _flat_shape(count)
+        return (1, 1, 1, count)
 
 
 def _directed(name: str, made: type[RoundOperator]) -> Operator:
