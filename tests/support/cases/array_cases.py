@@ -21,7 +21,7 @@ Array = npt.NDArray[Any]
 
 def patterns(dtype: str, count: int) -> Array:
     """So many hard elements of a canonical dtype, little-endian."""
-    hard = all_patterns(dtype) if WIDTHS[dtype] <= 16 else _wide(dtype)
+    hard = all_patterns(dtype) if BY_NAME[dtype].width <= 16 else _wide(dtype)
     step = max(1, hard.size // count)
     return np.resize(hard[::step], count).view(BY_NAME[dtype].numpy)
 
