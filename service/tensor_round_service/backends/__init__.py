@@ -27,7 +27,7 @@ Round = Callable[[Call, Bytes, Bytes], str]
 def in_place(call: Call, source: Bytes) -> Bytes:
     """The memory of a call's results in place: ``source``, or its beginning for narrower ones."""
     nbytes = call.output.byte_length
-    return source if nbytes == source.size else source[:nbytes]
+    return source if call.keeps_width and nbytes == source.size else source[:nbytes]
 
 
 class Backend(Protocol):

@@ -101,35 +101,43 @@ class NumpyBackend:
 
     def round(self, call: Call, source: Bytes, target: Bytes) -> str:
         """Round ``source`` into ``target``; see :meth:`.Backend.round`."""
-        count, target_type = call.input.element_count, call.output.dtype
+        output = call.output
         if call.is_copy:
             if source is not target:
                 copy_strided(call, source, target)
         elif call.is_flat:
-            self._run(call, source, target, count)
-        elif call.input.dtype is target_type:
+            self._run(call, source, target, output.element_count, output.element_bytes)
+        elif call.input.dtype is output.dtype:
             copy_strided(call, source, target)
             # Gaps are zeros, and zero becomes zero: compute the whole run, gaps included.
-            self._run(call, target, target, target.size // target_type.itemsize)
+            count = target.size // output.dtype.itemsize
+            self._run(call, target, target, count, count * output.dtype.itemsize)
         else:
             run_strided(self._loop(call).run, call, source, target)
-        if call.is_flat:
-            target[target_type.nbytes(count) :] = 0
-        if call.output.has_spare_bits:
-            clear_spare_bits(target, call.output)
+        if call.is_flat and output.element_bytes < target.size:
+            target[output.element_bytes :] = 0
+        if output.has_spare_bits:
+            clear_spare_bits(target, output)
         return self.name
 
     def _loop(self, call: Call) -> Loop:
         of = call.function, call.input.dtype, call.output.dtype
         return (self._kernels and self._kernels.get(*of)) or loop(*of)
 
-    def _run(self, call: Call, source: Bytes, target: Bytes, count: int) -> None:
-        """Make the first ``count`` elements of ``target`` from those of ``source``."""
+    def _run(self, call: Call, source: Bytes, target: Bytes, count: int, nbytes: int) -> None:
+        """Make the first ``count`` elements of ``target``, in ``nbytes``, from those of another."""
         by = self._loop(call)
-        step = count
-        if call.input.dtype.nbytes(count) >= by.split_bytes and self._threads > 1:
-            # A multiple of the page size, so that no element is divided.
-            step = -(-count // self._threads // PAGE) * PAGE
+        if source.size >= by.split_bytes and self._threads > 1:
+            self._run_on_all_cores(by, call, source, target, count)
+            return
+        results = target if nbytes == target.size else target[:nbytes]
+        by.run(results if source is target else source, results, count)
+
+    def _run_on_all_cores(
+        self, by: Loop, call: Call, source: Bytes, target: Bytes, count: int
+    ) -> None:
+        # A multiple of the page size, so that no element is divided.
+        step = -(-count // self._threads // PAGE) * PAGE
         own, *others = _parts(call, source, target, count, step)
         pending: list[Future[object]] = []
         try:
