@@ -18,12 +18,14 @@ from tensor_round_verify.conversions.deviation import deviated
 from tensor_round_verify.reference import bits_type
 from tensor_round_verify.runtimes import open_runtime
 
+#: The first test generates ONNX's cases, and runs each by every runtime in a process.
+pytestmark = pytest.mark.timeout(900)
 ROOT = Path(__file__).parents[3]
 #: What passes of the deviations that a conversion may have, and of how many.
 PASSED = {
     ("test_cast_FLOAT_to_FLOAT16", "float16"): (16, 17),
     ("test_cast_DOUBLE_to_FLOAT16", "float16"): (17, 18),
-    ("test_cast_FLOAT_to_BFLOAT16", "bfloat16"): (17, 21),
+    ("test_cast_FLOAT_to_BFLOAT16", "bfloat16"): (19, 21),
     ("cast_rounding", "float16"): (2, 17),
     ("test_quantizelinear", "uint8"): (14, 24),
     ("test_quantizelinear_axis", "uint8"): (20, 24),

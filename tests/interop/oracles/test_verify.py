@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
@@ -160,6 +161,7 @@ def test_a_device_that_is_not_there_is_no_verdict(runtime: str, why: str) -> Non
         verify(runtime)
 
 
+FLOATS = ("float32", "float64", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 TWICE, SATURATES = ("through float32",), ("saturates",)
 #: ml_dtypes, and what is made with it, narrows float64 by way of float32.
 OF_ML_DTYPES = {
@@ -200,7 +202,9 @@ CASTS: dict[str, dict[str, tuple[str, ...] | None]] = {
         "float32 to float8_e5m2": None,
         "float64 to float16": TWICE,
         "float64 to bfloat16": None,
-        "float64 to float32": None,  # infinity becomes the largest number
+        # Infinity becomes the largest number of float32.
+        **{f"{source} to float64": None for source in NARROW},
+        "float64 to float32": None,
         "float64 to float8_e4m3fn": ("through float16",),
         "float64 to float8_e5m2": ("through float16",),
         "float16 to bfloat16": None,
@@ -239,6 +243,7 @@ CASTS: dict[str, dict[str, tuple[str, ...] | None]] = {
         "float32 to bfloat16": None,  # by truncation of some
         "float16 to bfloat16": ("truncation", "NaN as infinity"),
         "bfloat16 to float32": None,
+        "bfloat16 to float64": None,
         **{
             f"{source} to {target}": None
             for source in NARROW
@@ -253,6 +258,8 @@ CASTS: dict[str, dict[str, tuple[str, ...] | None]] = {
         "float64 to float16": TWICE,
         "float64 to bfloat16": ("through float32", "flush subnormals"),
         "float64 to float32": None,
+        "float32 to float64": ("flush subnormals",),
+        "bfloat16 to float64": ("flush subnormals",),
     },
 }
 
@@ -264,11 +271,104 @@ def explained(report: Report) -> dict[str, tuple[str, ...] | None]:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("runtime", CASTS)
 def test_every_fault_of_a_cast_is_known(runtime: str) -> None:
-    report = verify(runtime, operator="cast", roundings=["ties_to_even"])
+    asked: Any = {"dtypes": FLOATS, "roundings": ["ties_to_even"]}
+    report = verify(runtime, operator="cast", **asked)
     found = explained(report)
     for name in {verdict.dtype for verdict in report.verdicts}:
         known = CASTS[runtime].get(name, ())
         assert found.get(name, ()) in (known, ON_ANOTHER.get((runtime, name), known)), name
+
+
+#: Casts from and to integers, and to the types that few runtimes have.
+PAIRS = [
+    *(("float32", target) for target in ("int8", "uint8", "int16", "uint16", "int32", "uint32")),
+    *(("float32", target) for target in ("int64", "uint64", "float8_e4m3fnuz", "float8_e5m2fnuz")),
+    ("float32", "float8_e8m0fnu"),
+    ("float64", "int32"),
+    ("bfloat16", "uint8"),
+    ("int64", "float32"),
+    ("int64", "float16"),
+    ("int32", "bfloat16"),
+    ("uint64", "float64"),
+    ("int64", "int8"),
+    ("int8", "uint64"),
+    ("uint8", "float8_e4m3fn"),
+]
+LARGEST, INT32 = ("NaN as the greatest integer",), ("by way of int32",)
+#: By runtime the rule of what is out of range, "" for what is not named by its target or whole.
+#: Where NumPy converts to uint32, vectors and the elements after the last one differ.
+FOUND: dict[str, dict[str, str]] = {
+    "numpy": {"": "x86", "float8_e8m0fnu": "nan"},
+    "torch": {"": "x86", "float8_e8m0fnu": "wrap"},
+    "onnxruntime": {"": "x86", "float8_e8m0fnu": "nan", "float8_e8m0fnu, saturated": "saturate"},
+    "onnx-reference": {"": "x86", "float8_e8m0fnu": "wrap", "float8_e8m0fnu, saturated": "wrap"},
+    "litert": {"": "saturate"},
+    "openvino": {
+        "": "saturate",
+        **dict.fromkeys(("int16", "uint16", "uint32", "uint64"), "x86"),
+        "float32 to int32": "x86",
+    },
+    # Last, as above.
+    "jax": {"": "saturate", "float8_e8m0fnu": "nan"},
+}
+#: By runtime and cast the deviations that explain all faults, as above.
+INTEGER_CASTS: dict[str, dict[str, tuple[str, ...] | None]] = {
+    "numpy": {
+        "float32 to uint32": None,
+        "float32 to float8_e8m0fnu": None,  # subnormals up to 1.5 times the least become twice it
+        "int32 to bfloat16": TWICE,
+    },
+    "torch": {
+        "float32 to uint32": None,
+        "float32 to float8_e8m0fnu": None,  # as do these, and zeros are the least
+        "int32 to bfloat16": TWICE,
+    },
+    "onnxruntime": {
+        "float32 to uint32": None,
+        # Without saturation whatever is out of range is NaN, before it is rounded.
+        "float32 to float8_e8m0fnu": None,
+        "int32 to bfloat16": TWICE,
+    },
+    "onnx-reference": {
+        "float32 to uint32": None,
+        "float32 to float8_e8m0fnu": None,
+        "float32 to float8_e8m0fnu, saturated": None,
+        "int32 to bfloat16": TWICE,
+    },
+    "jax": {"float32 to float8_e8m0fnu": None, "int32 to bfloat16": TWICE},
+    "litert": {
+        **{
+            f"{source} to {target}": LARGEST
+            for source in ("float32", "float64", "bfloat16")
+            for target in ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
+        },
+        "int32 to bfloat16": TWICE,
+    },
+    "openvino": {
+        **{f"float32 to {target}": INT32 for target in ("uint32", "int64", "uint64")},
+        "float64 to int32": ("NaN as the least integer",),
+        "int32 to bfloat16": (*TWICE, "half added to odd patterns alone"),
+        "uint64 to float64": TWICE,
+    },
+}
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("runtime", FOUND)
+def test_what_casts_of_integers_are_and_every_fault_of_them(runtime: str) -> None:
+    verdicts = list[Verdict]()
+    for source, target in PAIRS:
+        rounding = "toward_zero" if "float" in source and "int" in target else "ties_to_even"
+        asked: Any = {"dtypes": [source, target], "roundings": [rounding]}
+        with contextlib.suppress(CannotVerify):  # some have not all types
+            verdicts += verify(runtime, operator="cast", **asked).verdicts
+    assert len(verdicts) >= 13
+    known, rules = INTEGER_CASTS[runtime], FOUND[runtime]
+    for verdict in verdicts:
+        name, target = verdict.dtype, verdict.dtype.partition(" to ")[2]
+        rule = rules.get(name, rules.get(target, rules[""]))
+        assert verdict.rule in ("", rule), str(verdict)
+        assert deviations_of(verdict) == known.get(verdict.dtype, ()), str(verdict)
 
 
 def test_openvinos_bfloat16_in_one_sentence() -> None:

@@ -134,6 +134,9 @@ class Cast:
         if self.via == "high word":
             return bits & ~np.uint64(0xFFFFFFFF), self.source
         source = self._taken(self.source)
+        if self.via in INTEGER_WIDTHS:
+            decide = DECISIONS.get(self.rounding, self.rounding)
+            return cast(bits, source, self.via, decide, saturate=False, rule="x86"), self.via
         if self.via:
             return cast(bits, source, self.via, "ties_to_even", saturate=False), self.via
         return bits, source

@@ -80,6 +80,13 @@ CASTS = (
     ),
     _deviation(
         "path",
+        "by way of int32",
+        "converts to int32 first, as x86 does",
+        "OpenVINO's CPU plugin",
+        via="int32",
+    ),
+    _deviation(
+        "path",
         "by the high word",
         "drops the low 32 bits of a float64 first",
         "gh:VoidStarKat/half-rs#151",
@@ -376,6 +383,8 @@ def _fits(deviation: ConversionDeviation, how: How) -> bool:
     own, fmt = FLOAT_FORMATS.get(how.source), FLOAT_FORMATS.get(how.target)
     floats = [dtype for dtype in (how.source, how.target) if dtype in FLOAT_FORMATS]
     via = str(changes.get("via", ""))
+    if via in INTEGER_WIDTHS:
+        return floats == [how.source] and digits(how.target) > digits(via)
     if via in FLOAT_FORMATS:
         before, middle, behind = (digits(dtype) for dtype in (how.source, via, how.target))
         return before > middle and (middle > behind or len(floats) == 1) and bool(floats)

@@ -18,7 +18,7 @@ from .forms import Form, Values
 from .runtime import FUNCTIONS, Adapter, NotSupported, RoundBits
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
-TYPES = {name: getattr(mx, name) for name in (*FLOATS, *INTEGER_WIDTHS)}
+TYPES = {name: getattr(mx, name) for name in (*FLOATS, *INTEGER_WIDTHS) if hasattr(mx, name)}
 #: Its names of block formats.
 MODES = {"mxfp4_e2m1": "mxfp4", "mxfp8_e4m3": "mxfp8", "nvfp4": "nvfp4"}
 
