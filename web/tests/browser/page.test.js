@@ -65,14 +65,28 @@ test("dialects, versions, modes and dtypes are those of the service", async () =
   const operators = await (await fetch(`${service.url}/operators`)).json();
   /** @param {string} label */
   const select = (label) => on.page.getByLabel(label, { exact: true });
+  let casts = 0;
   for (const [name, dialect] of Object.entries(operators.dialects)) {
     await select("Dialect").selectOption(name);
-    if (Object.keys(dialect.modes).length) assert.equal(await select("Mode").locator("option").count(), Object.keys(dialect.modes).length);
-    else assert.ok(await select("Mode").isHidden());
-    assert.equal(await select("dtype").locator("option").count(), dialect.versions.at(-1)?.dtypes.length);
-    await on.results(...START);
+    for (const { operator, modes, versions, target_field } of dialect.operators) {
+      if (operator === "reduce_precision") continue;
+      await select("Operator").selectOption({ label: operator });
+      if (Object.keys(modes).length) assert.equal(await select("Mode").locator("option").count(), Object.keys(modes).length);
+      else assert.ok(await select("Mode").isHidden());
+      const count = versions.at(-1)?.dtypes.length;
+      assert.equal(await select("dtype").locator("option").count(), count);
+      if (target_field === null) assert.ok(await select("To").isHidden());
+      else {
+        casts += 1;
+        assert.equal(await select("To").locator("option").count(), count);
+        await on.page.waitForFunction(() => document.querySelector("#done")?.textContent?.includes("converted"));
+      }
+      await on.results(...START);
+    }
   }
+  assert.equal(casts, Object.keys(operators.dialects).length);
   await select("Dialect").selectOption("directml");
+  await select("Operator").selectOption({ label: "ELEMENT_WISE_ROUND" });
   await select("feature_level").selectOption("2_1");
   await select("Mode").selectOption("TOWARD_INFINITY");
   await select("dtype").selectOption({ label: "FLOAT16 (float16)" });
@@ -82,6 +96,7 @@ test("dialects, versions, modes and dtypes are those of the service", async () =
   assert.equal(await on.page.locator("#values-table td code").first().textContent(), "0010111001100110");
   // ONNX before opset 22 has no bfloat16: the nearest choice that there is.
   await select("Dialect").selectOption("onnx");
+  assert.equal(await select("Operator").inputValue(), "");
   await select("dtype").selectOption("bfloat16");
   await select("opset_version").selectOption("11");
   assert.equal(await select("dtype").inputValue(), "float32");
@@ -133,6 +148,25 @@ test("a file is dropped, and its result downloaded", async () => {
   assert.equal((await on.results("3.5", "-0.5", "1.5", "9", "2.5", "NaN"))[0], "4");
   await on.page.getByText("Type numbers instead").click();
   await on.results(...START);
+  await on.close();
+});
+
+test("casts are shown in bits of both types, as steps, and downloaded", async () => {
+  const on = await open("#operator=convertFormat&target=float8_e4m3fn&values=0.3+500+-0&from=0.9&to=1.6");
+  assert.deepEqual(await on.results("0.3", "500", "-0"), ["0.3", "NaN", "-0"]);
+  assert.equal(await on.page.locator("#values-table tbody tr:first-child td:nth-child(5) code").getAttribute("title"), "0x2a");
+  assert.equal(await on.text("#staircase-title"), "The staircase of float32 to float8_e4m3fn");
+  await on.page.waitForFunction(() => document.querySelector("#staircase")?.getAttribute("data-kind") === "steps");
+  assert.ok(await on.page.locator("#differences").isHidden());
+  const path = npy("fortran.npy", "np.asfortranarray(np.array([[0.3, 1.5], [-0.5, 9.0]], '>f8'))");
+  await on.page.setInputFiles("input[type=file]", path);
+  assert.deepEqual(await on.results("0.3", "-0.5", "1.5", "9"), ["0.3", "-0.5", "1.5", "9"]);
+  const download = on.page.waitForEvent("download");
+  await on.page.getByText("Download the result").click();
+  const cast = join(folder, "cast.npy");
+  await (await download).saveAs(cast);
+  const code = "import sys, numpy as np, ml_dtypes; a, b = map(np.load, sys.argv[1:]); assert np.array_equal(a.astype('f4').astype(ml_dtypes.float8_e4m3fn), b.view(ml_dtypes.float8_e4m3fn))";
+  execFileSync(`${TREE}.venv/bin/python`, ["-c", code, path, cast]);
   await on.close();
 });
 
@@ -267,6 +301,10 @@ const CALLS = {
   "#dialect=onnx&version=11&dtype=float32&values=0.1+16777217+1e-45": "an opset",
   "#dialect=mlir&mode=math.round&dtype=bfloat16&values=2.5+-0.3": "MLIR",
   "#dialect=openvino&mode=half_to_even&dtype=float16&values=0.5": "OpenVINO",
+  "#operator=convertFormat&mode=toward_zero&target=float8_e5m2&values=0.3+-7+2.2": "a cast",
+  "#dialect=onnx&operator=Cast&target=int8&values=0.3+-7.5+1e9+2.5": "a cast to integers by a dialect",
+  "#dialect=openvino&operator=Convert&target=int4&dtype=bfloat16&values=-7.5+3+1": "a cast to 4 bits",
+  "#dialect=webnn&operator=ceil&values=0.3+-7.5": "another operator to integral values",
 };
 
 for (const [fragment, name] of Object.entries(CALLS)) {
@@ -287,7 +325,7 @@ for (const [fragment, name] of Object.entries(CALLS)) {
       if (program.startsWith("# JSON cannot")) {
         const bytes = codes.flatMap((code) => (code.slice(2).match(/../g) ?? []).reverse());
         assert.deepEqual(printed.trim().split(/\s+/), bytes, why);
-      } else if (program.includes("Uint16Array.of") || program.includes("Uint8Array.of")) {
+      } else if (/^Uint(8|16)Array/.test(printed)) {
         assert.deepEqual(numbers(printed), codes.map(Number), why);
       } else {
         const text = language === "curl" ? printed.split('"data":')[1] : printed;

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { readNpy, tensorOf, withTensor } from "../../../service/tensor_round_service/pages/web/npy.js";
 import { numberOf, ordinal } from "../../../service/tensor_round_service/pages/web/numbers.js";
 import { fragmentOf, shapeOf, START, stateOf } from "../../../service/tensor_round_service/pages/web/state.js";
-import { heldRange, levels, sample, ticks } from "../../../service/tensor_round_service/pages/web/staircase.js";
+import { heldRange, levels, middles, sample, ticks } from "../../../service/tensor_round_service/pages/web/staircase.js";
 import { fromText, indexAt, notes, patternAt } from "../../../service/tensor_round_service/pages/web/tensor.js";
 
 /** @import { State } from "../../../service/tensor_round_service/pages/web/state.js" */
@@ -33,7 +33,23 @@ test("a .npy file is read and written with its own header", async () => {
     const read = readNpy("x.npy", content);
     const x = tensorOf(read, "float16");
     assert.deepEqual([x.shape, patternAt(x, 0), patternAt(x, 1)], [[1, 2], 0x3c00n, 0x4000n]);
-    assert.deepEqual(await withTensor(read, x).arrayBuffer(), content);
+    assert.deepEqual(await withTensor(read, x, "float16").arrayBuffer(), content);
+  }
+});
+
+test("a result of another dtype has a header of its own", async () => {
+  const read = readNpy("x.npy", file("{'descr': '>f2', 'fortran_order': True, 'shape': (2, 1), }\n", [0x3c, 0x00, 0x40, 0x00]));
+  for (const [dtype, descr, data] of /** @type {const} */ ([
+    ["float32", "<f4", [0, 0, 0x80, 0x3f, 0, 0, 0, 0x40]],
+    ["bfloat16", "<V2", [0x80, 0x3f, 0, 0x40]],
+    ["float8_e5m2", "|V1", [0x3c, 0x40]],
+    ["uint8", "|u1", [1, 2]],
+  ])) {
+    const made = await withTensor(read, { dtype, shape: [1, 2], bytes: Uint8Array.from(data) }, "float16").arrayBuffer();
+    assert.match(new TextDecoder("latin1").decode(made), new RegExp(`'descr': '${descr.replace("|", "\\|")}', 'fortran_order': True`));
+    const again = readNpy("y.npy", made);
+    assert.deepEqual([again.shape, again.isFortran, [...again.data]], [[2, 1], true, data]);
+    assert.equal(again.header.length % 64, 0);
   }
 });
 
@@ -54,6 +70,7 @@ test("a state is its fragment", () => {
   const states = [
     START,
     { ...START, values: "1&2=#%,é\n3", shape: "1, 2", dialect: "onnx", version: "22", dtype: "float16", plotted: [], from: 1e-300, to: 1e300 },
+    { ...START, dialect: "directml", operator: "CAST", target: "uint8" },
   ];
   for (const state of states) assert.deepEqual(stateOf(fragmentOf(state)), state);
   assert.equal(fragmentOf(START), "");
@@ -123,6 +140,20 @@ test("a narrow range has every value, a wide one the steps or a trend", () => {
   assert.ok(trend.patterns.length <= 302);
   assert.equal(sample(-1e9, 1e9, "float8_e5m2").kind, "every");
   assert.equal(sample(-3, 3, "int8").patterns.length, 7);
+});
+
+test("a cast has steps at the values of a narrow type and in the middle between them", () => {
+  const edges = middles(0.9, 1.6, "float8_e4m3fn");
+  assert.deepEqual(edges.filter((at) => at >= 1).slice(0, 4), [1, 1.0625, 1.125, 1.1875]);
+  const steps = sample(0.9, 1.6, "float32", edges);
+  assert.equal(steps.kind, "steps");
+  const xs = steps.patterns.map((bits) => numberOf(bits, "float32"));
+  for (const edge of [1, 1.0625, 1.125]) assert.ok(xs.includes(edge) && xs.includes(edge + 2 ** -23), String(edge));
+  assert.deepEqual(middles(-1e4, 1e4, "float16"), []);
+  assert.equal(sample(-1e4, 1e4, "float32", []).kind, "trend");
+  const [below, above] = [1.0625 - 2 ** -23, 1.0625 + 2 ** -23];
+  const { marks } = levels([1, below, 1.0625, above], [1, 1, 1, 1.125], (x) => edges.includes(x));
+  assert.deepEqual(marks, [{ x: 1.0625, y: 1, isOpen: false }, { x: 1.0625, y: 1.125, isOpen: true }]);
 });
 
 test("levels end closed where the tie is theirs, and open where it is not", () => {

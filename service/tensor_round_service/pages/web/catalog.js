@@ -20,8 +20,9 @@
  */
 
 /**
- * @typedef {object} Dialect
- * @property {string} title
+ * One operator of a dialect.
+ *
+ * @typedef {object} OperatorEntry
  * @property {string} operator
  * @property {string} word The operator in one word, with `{mode}` and `{version}`.
  * @property {Model} model
@@ -30,7 +31,10 @@
  * @property {Readonly<Record<string, DType>>} dtypes
  * @property {Readonly<Record<string, Rounding>>} modes
  * @property {Rounding} default_rounding
+ * @property {string | null} target_field The field of the target type; null if the result has the operand's type.
  */
+
+/** @typedef {{ readonly title: string, readonly operators: readonly OperatorEntry[] }} Dialect The first operator is the usual one. */
 
 /**
  * @typedef {object} Catalog
@@ -42,14 +46,18 @@
  */
 
 /**
- * An operator and a dtype, in the dialect's words; empty where a dialect has no such thing.
+ * An operator and a dtype, in the dialect's words; empty where a dialect has no such thing, and for its first operator.
  *
  * @typedef {object} Choice
  * @property {string} dialect
+ * @property {string} operator
  * @property {string} version
  * @property {string} mode
  * @property {DType} dtype
+ * @property {DType | ""} target The target type of a cast.
  */
+
+/** @typedef {Pick<Choice, "dialect" | "operator">} Named */
 
 /**
  * @param {Catalog} catalog
@@ -59,13 +67,34 @@
 export const dialectOf = (catalog, dialect) => /** @type {Dialect} */ (catalog.dialects[dialect]);
 
 /**
- * The values that select a version, oldest first.
+ * The operators that take no more than a mode, a version and a target type.
  *
  * @param {Catalog} catalog
  * @param {string} dialect
  */
-export const versionsOf = (catalog, dialect) =>
-  dialectOf(catalog, dialect).versions.flatMap((version) => version.selected_by.map(String));
+export const operatorsOf = (catalog, dialect) =>
+  dialectOf(catalog, dialect).operators.filter(({ word, target_field }) => target_field !== null || !/\{(?!mode|version)/.test(word));
+
+/**
+ * The operator of a choice; the first one if it names none.
+ *
+ * @param {Catalog} catalog
+ * @param {Named} choice
+ * @returns {OperatorEntry}
+ */
+export function operatorOf(catalog, { dialect, operator }) {
+  const offered = operatorsOf(catalog, dialect);
+  return /** @type {OperatorEntry} */ (offered.find((one) => one.operator === operator) ?? offered[0]);
+}
+
+/**
+ * The values that select a version, oldest first.
+ *
+ * @param {Catalog} catalog
+ * @param {Named} choice
+ */
+export const versionsOf = (catalog, choice) =>
+  operatorOf(catalog, choice).versions.flatMap((version) => version.selected_by.map(String));
 
 /**
  * The version that a choice selects.
@@ -74,7 +103,7 @@ export const versionsOf = (catalog, dialect) =>
  * @param {Choice} choice
  */
 export function versionOf(catalog, choice) {
-  const { versions } = dialectOf(catalog, choice.dialect);
+  const { versions } = operatorOf(catalog, choice);
   const chosen = versions.find((version) => version.selected_by.map(String).includes(choice.version));
   return chosen ?? /** @type {Version} */ (versions.at(-1));
 }
@@ -87,7 +116,7 @@ export function versionOf(catalog, choice) {
  * @returns {[string, DType][]}
  */
 export function dtypesOf(catalog, choice) {
-  const { dtypes } = dialectOf(catalog, choice.dialect);
+  const { dtypes } = operatorOf(catalog, choice);
   return versionOf(catalog, choice).dtypes.map((name) => [name, /** @type {DType} */ (dtypes[name])]);
 }
 
@@ -100,16 +129,20 @@ export function dtypesOf(catalog, choice) {
  */
 export function settle(catalog, wanted) {
   const dialect = wanted.dialect && wanted.dialect in catalog.dialects ? wanted.dialect : "ieee754";
-  const { modes, default_rounding } = dialectOf(catalog, dialect);
-  const versions = versionsOf(catalog, dialect);
+  const [first, ...others] = operatorsOf(catalog, dialect);
+  const operator = others.some((one) => one.operator === wanted.operator) ? (wanted.operator ?? "") : "";
+  const { modes, default_rounding, target_field } = operatorOf(catalog, { dialect, operator: operator || (first?.operator ?? "") });
+  const versions = versionsOf(catalog, { dialect, operator });
   const version = wanted.version && versions.includes(wanted.version) ? wanted.version : (versions.at(-1) ?? "");
-  const first = Object.keys(modes).find((name) => modes[name] === default_rounding) ?? "";
-  const mode = wanted.mode && wanted.mode in modes ? wanted.mode : first;
-  const dtype = wanted.dtype ?? "float32";
-  const choice = { dialect, version, mode, dtype };
+  const usual = Object.keys(modes).find((name) => modes[name] === default_rounding) ?? "";
+  const mode = wanted.mode && wanted.mode in modes ? wanted.mode : usual;
+  /** @type {Choice} */
+  const choice = { dialect, operator, version, mode, dtype: wanted.dtype ?? "float32", target: "" };
   const offered = dtypesOf(catalog, choice).map(([, own]) => own);
-  if (offered.includes(dtype)) return choice;
-  return { ...choice, dtype: offered.find((own) => own === "float32") ?? offered[0] ?? dtype };
+  /** @type {(...names: (DType | "" | undefined)[]) => DType | undefined} */
+  const firstOf = (...names) => offered.find((own) => own === names.find((name) => name && offered.includes(name))) ?? offered[0];
+  const dtype = firstOf(choice.dtype, "float32") ?? choice.dtype;
+  return { ...choice, dtype, target: target_field === null ? "" : (firstOf(wanted.target, "float8_e4m3fn", "float16") ?? "") };
 }
 
 /**
@@ -118,9 +151,9 @@ export function settle(catalog, wanted) {
  * @param {Catalog} catalog
  * @param {Choice} choice
  */
-export function roundingOf(catalog, { dialect, mode }) {
-  const { modes, default_rounding } = dialectOf(catalog, dialect);
-  return modes[mode] ?? default_rounding;
+export function roundingOf(catalog, choice) {
+  const { modes, default_rounding } = operatorOf(catalog, choice);
+  return modes[choice.mode] ?? default_rounding;
 }
 
 /**
@@ -129,8 +162,9 @@ export function roundingOf(catalog, { dialect, mode }) {
  * @param {Catalog} catalog
  * @param {Choice} choice
  */
-export function wordOf(catalog, { dialect, version, mode }) {
-  return dialectOf(catalog, dialect).word.replace("{mode}", mode).replace("{version}", version);
+export function wordOf(catalog, choice) {
+  const { word } = operatorOf(catalog, choice);
+  return word.replace("{mode}", choice.mode).replace("{version}", choice.version).replace(/:\{.*/, "");
 }
 
 /**
@@ -142,9 +176,11 @@ export function wordOf(catalog, { dialect, version, mode }) {
  * @returns {string[]}
  */
 export function operatorsBy(catalog, rounding, dtype) {
-  return Object.entries(catalog.dialects).flatMap(([name, { title, modes, dtypes, default_rounding }]) => {
-    if (name === "ieee754" || !Object.values(dtypes).includes(dtype)) return [];
-    if (Object.keys(modes).length === 0) return default_rounding === rounding ? [title] : [];
-    return Object.keys(modes).filter((mode) => modes[mode] === rounding).map((mode) => `${title} ${mode}`);
-  });
+  return Object.entries(catalog.dialects).flatMap(([name, { title }]) =>
+    operatorsOf(catalog, name).flatMap(({ operator, modes, dtypes, default_rounding, target_field }, at) => {
+      if (name === "ieee754" || target_field !== null || !Object.values(dtypes).includes(dtype)) return [];
+      if (Object.keys(modes).length === 0) return default_rounding === rounding ? [at ? `${title} ${operator}` : title] : [];
+      return Object.keys(modes).filter((mode) => modes[mode] === rounding).map((mode) => `${title} ${mode}`);
+    }),
+  );
 }

@@ -1,6 +1,6 @@
 /** The choice of operator and dtype, in the words of its dialect. */
 
-import { dialectOf, dtypesOf, versionsOf } from "./catalog.js";
+import { dtypesOf, operatorOf, operatorsOf, versionsOf } from "./catalog.js";
 import { find, make } from "./elements.js";
 import { mayBe } from "./npy.js";
 
@@ -9,7 +9,7 @@ import { mayBe } from "./npy.js";
 
 /** @typedef {readonly [value: string, text: string]} Option */
 
-/** The four lists to choose from; those that a dialect has no use for are hidden. */
+/** The lists to choose from; those that a dialect has no use for are hidden. */
 export class ChoiceLists {
   #catalog;
   #lists;
@@ -26,7 +26,14 @@ export class ChoiceLists {
       select.addEventListener("change", () => onChange({ [name]: select.value }));
       return select;
     };
-    this.#lists = { dialect: list("dialect"), version: list("version"), mode: list("mode"), dtype: list("dtype") };
+    this.#lists = {
+      dialect: list("dialect"),
+      operator: list("operator"),
+      version: list("version"),
+      mode: list("mode"),
+      dtype: list("dtype"),
+      target: list("target"),
+    };
   }
 
   /**
@@ -34,15 +41,19 @@ export class ChoiceLists {
    * @param {NpyFile | undefined} file
    */
   show(choice, file) {
-    const { dialect, version, mode, dtype } = this.#lists;
-    const { version_field, modes } = dialectOf(this.#catalog, choice.dialect);
+    const { dialect, operator, version, mode, dtype, target } = this.#lists;
+    const { version_field, modes, target_field } = operatorOf(this.#catalog, choice);
+    const operators = operatorsOf(this.#catalog, choice.dialect).map(({ operator }, at) => /** @type {Option} */ ([at ? operator : "", operator]));
+    const targets = target_field === null ? [] : dtypesOf(this.#catalog, choice);
     const dialects = Object.entries(this.#catalog.dialects);
     const dtypes = dtypesOf(this.#catalog, choice).filter(([, own]) => !file || mayBe(file, own));
-    const versions = version_field ? versionsOf(this.#catalog, choice.dialect) : [];
+    const versions = version_field ? versionsOf(this.#catalog, choice) : [];
     fill(dialect, dialects.map(([name, { title }]) => [name, title]), choice.dialect);
+    fill(operator, operators, choice.operator);
     fill(version, versions.map((name) => [name, name]), choice.version);
     fill(mode, Object.entries(modes).map(([name, own]) => [name, named(name, own)]), choice.mode);
     fill(dtype, dtypes.map(([name, own]) => [own, named(name, own)]), choice.dtype);
+    fill(target, targets.map(([name, own]) => [own, named(name, own)]), choice.target);
     find("version-field", HTMLLabelElement).textContent = version_field;
   }
 }

@@ -12,6 +12,7 @@ import { levels, ticks } from "./staircase.js";
  * @property {number} from
  * @property {number} to
  * @property {Sample["kind"]} kind
+ * @property {(x: number) => boolean} isEdge Whether results change at a value.
  * @property {readonly number[]} xs
  * @property {readonly { readonly rounding: Rounding, readonly ys: readonly number[] }[]} curves
  */
@@ -95,7 +96,7 @@ export function draw(canvas, view) {
     c.setLineDash(DASHES[rounding]);
     c.beginPath();
     if (view.kind === "trend") view.xs.forEach((x, i) => (i ? c.lineTo(...at(x, ys[i])) : c.moveTo(...at(x, ys[i]))));
-    const { segments, marks } = view.kind === "trend" ? { segments: [], marks: [] } : levels(view.xs, ys);
+    const { segments, marks } = view.kind === "trend" ? { segments: [], marks: [] } : levels(view.xs, ys, view.isEdge);
     for (const { from, to, y } of segments) {
       c.moveTo(...at(from, y));
       c.lineTo(...at(to, y));

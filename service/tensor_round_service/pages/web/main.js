@@ -102,7 +102,7 @@ class Page {
     const choice = settle(this.#catalog, state);
     this.#input.show(state, this.#file);
     this.#choice.show(choice, this.#file);
-    this.#plot.show(state, choice.dtype, roundingOf(this.#catalog, choice));
+    this.#plot.show(state, choice, roundingOf(this.#catalog, choice));
     this.#calculate(choice);
     clearTimeout(this.#remembering);
     this.#remembering = setTimeout(() => {
@@ -148,10 +148,10 @@ class Page {
         this.#resultsSection.ariaBusy = "false";
         this.#tellBackend(backend);
         this.#results.show(x, y, file);
-        this.#differencesSection.hidden = false;
-        this.#differences.show(found, some, results, roundingOf(this.#catalog, choice));
+        this.#differencesSection.hidden = found === undefined;
+        if (found) this.#differences.show(found, some, results, roundingOf(this.#catalog, choice));
         const count = length(x).toLocaleString("en");
-        this.#done.textContent = `${backend} rounded ${count} ${length(x) === 1 ? "value" : "values"} in ${ms.toFixed(3)} ms.`;
+        this.#done.textContent = `${backend} ${choice.target ? "converted" : "rounded"} ${count} ${length(x) === 1 ? "value" : "values"} in ${ms.toFixed(3)} ms.`;
       },
       (error) => this.#clear({ fault: sentenceOf(error) }),
     );
@@ -163,8 +163,11 @@ class Page {
    * @param {AbortSignal} signal
    */
   async #rounded(x, choice, signal) {
-    const done = await execute(this.#client, descriptorOf(wordOf(this.#catalog, choice), x.dtype, x.shape), x, signal);
+    const descriptor = descriptorOf(wordOf(this.#catalog, choice), x.dtype, x.shape, { to: choice.target || undefined });
+    const done = await execute(this.#client, descriptor, x, signal);
     const some = head(x, COMPARED);
+    // The service compares roundings to integral values alone.
+    if (choice.target) return { ...done, some, found: undefined, results: new Map() };
     const [found, results] = await Promise.all([
       differences(this.#client, x, signal),
       inEach(this.#client, this.#catalog.roundings, some, signal),

@@ -83,12 +83,33 @@ export const tensorOf = (file, dtype) => ({
 });
 
 /**
- * The file with another tensor of its dtype and shape in it.
+ * The file with another tensor of its shape in it; of another dtype than `own`, it is little-endian.
  *
  * @param {NpyFile} file
  * @param {Tensor} x
+ * @param {DType} own
  */
-export const withTensor = (file, x) => new Blob([file.header, file.isBigEndian ? swapped(x.bytes, file.size) : x.bytes]);
+export function withTensor(file, x, own) {
+  if (x.dtype !== own) return new Blob([headerOf(x.dtype, file), x.bytes]);
+  return new Blob([file.header, file.isBigEndian ? swapped(x.bytes, file.size) : x.bytes]);
+}
+
+/**
+ * The header of a file of another dtype. NumPy has no name for bfloat16 and types of 8 bits and less.
+ *
+ * @param {DType} dtype
+ * @param {NpyFile} file
+ */
+function headerOf(dtype, { shape, isFortran }) {
+  const size = DTYPES[dtype].bytes;
+  const [, kind = ""] = /^(u?int|float)(8|16|32|64)$/.exec(dtype) ?? [];
+  const descr = `${size === 1 ? "|" : "<"}${kind.at(0) ?? "V"}${size}`;
+  const sizes = `(${shape.join(", ")}${shape.length === 1 ? "," : ""})`;
+  const text = `{'descr': '${descr}', 'fortran_order': ${isFortran ? "True" : "False"}, 'shape': ${sizes}, }`;
+  const length = Math.ceil((10 + text.length + 1) / 64) * 64 - 10;
+  const start = Uint8Array.of(0x93, ...new TextEncoder().encode("NUMPY"), 1, 0, length & 255, length >> 8);
+  return new Blob([start, `${text.padEnd(length - 1)}\n`]);
+}
 
 /**
  * @param {Uint8Array<ArrayBuffer>} bytes

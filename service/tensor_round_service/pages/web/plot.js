@@ -6,11 +6,11 @@ import { find, make } from "./elements.js";
 import { Latest } from "./latest.js";
 import { numberOf } from "./numbers.js";
 import { inEach, sentenceOf } from "./service.js";
-import { heldRange, sample } from "./staircase.js";
+import { halves, heldRange, middles, sample } from "./staircase.js";
 import { START } from "./state.js";
 import { fromPatterns, patternAt } from "./tensor.js";
 
-/** @import { Catalog } from "./catalog.js" */
+/** @import { Catalog, Choice } from "./catalog.js" */
 /** @import { Client, DType, Rounding } from "./client/index.js" */
 /** @import { View } from "./draw.js" */
 /** @import { State } from "./state.js" */
@@ -68,29 +68,30 @@ export class Plot {
 
   /**
    * @param {State} state
-   * @param {DType} dtype
+   * @param {Choice} choice
    * @param {Rounding} chosen
    */
-  show({ plotted, from: wantedFrom, to: wantedTo }, dtype, chosen) {
+  show({ plotted, from: wantedFrom, to: wantedTo }, { dtype, target }, chosen) {
     const [from, to] = heldRange(wantedFrom, wantedTo, dtype);
     this.#dtype = dtype;
     this.#range = [from, to];
     this.#plotted = plotted;
-    this.#title.textContent = `The staircase of ${dtype}`;
+    const types = target ? `${dtype} to ${target}` : dtype;
+    this.#title.textContent = `The staircase of ${types}`;
     const directions = this.#catalog.roundings.filter((rounding) => rounding === chosen || plotted.includes(rounding));
     for (const [rounding, { box, operators }] of this.#directions) {
       box.checked = directions.includes(rounding);
       box.disabled = rounding === chosen;
-      operators.textContent = operatorsBy(this.#catalog, rounding, dtype).join(", ");
+      operators.textContent = target ? "" : operatorsBy(this.#catalog, rounding, dtype).join(", ");
     }
-    const what = `${dtype} from ${from} to ${to}: ${directions.join(", ")}`;
+    const what = `${types} from ${from} to ${to}: ${directions.join(", ")}`;
     this.#canvas.ariaLabel = `Staircase of ${what}. Arrow keys move it, plus and minus zoom, Home resets the range.`;
     Object.assign(this.#canvas.dataset, { from, to });
     this.#draw();
     this.#latest.start(
-      JSON.stringify([dtype, from, to, directions]),
+      JSON.stringify([types, from, to, directions]),
       60,
-      (signal) => this.#sampled(from, to, dtype, directions, signal),
+      (signal) => this.#sampled(from, to, dtype, target, directions, signal),
       (view) => {
         this.#view = view;
         this.#canvas.dataset["kind"] = view.kind;
@@ -105,19 +106,25 @@ export class Plot {
    * @param {number} from
    * @param {number} to
    * @param {DType} dtype
+   * @param {DType | ""} target
    * @param {readonly Rounding[]} directions
    * @param {AbortSignal} signal
    * @returns {Promise<View>}
    */
-  async #sampled(from, to, dtype, directions, signal) {
+  async #sampled(from, to, dtype, target, directions, signal) {
     // Include a margin, so that a drag shows no empty area.
     const margin = (to - from) / 4;
-    const { kind, patterns } = sample(from - margin, to + margin, dtype);
+    const [first, last] = [from - margin, to + margin];
+    const edges = target ? middles(first, last, target) : halves(first, last);
+    const { kind, patterns } = sample(first, last, dtype, edges);
     const x = fromPatterns(patterns, dtype);
-    const results = await inEach(this.#client, directions, x, signal);
+    const results = await inEach(this.#client, directions, x, signal, target);
     /** @param {Tensor} of */
-    const values = (of) => patterns.map((_, at) => numberOf(patternAt(of, at), dtype));
-    return { from, to, kind, xs: values(x), curves: Array.from(results, ([rounding, y]) => ({ rounding, ys: values(y) })) };
+    const values = (of) => patterns.map((_, at) => numberOf(patternAt(of, at), of.dtype));
+    const places = new Set(edges);
+    /** @param {number} at */
+    const isEdge = (at) => places.has(at);
+    return { from, to, kind, isEdge, xs: values(x), curves: Array.from(results, ([rounding, y]) => ({ rounding, ys: values(y) })) };
   }
 
   #draw() {

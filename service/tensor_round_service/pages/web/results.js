@@ -32,13 +32,13 @@ export class Results {
         "tr",
         {},
         make("th", { scope: "row", className: "index" }, (file?.isFortran ? index.reverse() : index).join(", ")),
-        make("td", { className: "number" }, format(a, x.dtype)),
-        make("td", { className: a === b ? "number" : "number changed" }, format(b, x.dtype)),
+        make("td", { className: "number" }, shown(a, x)),
+        make("td", { className: shown(a, x) === shown(b, y) ? "number" : "number changed" }, shown(b, y)),
         make("td", { className: "bits" }, bitsOf(a, x.dtype)),
-        make("td", { className: "bits" }, bitsOf(b, x.dtype)),
+        make("td", { className: "bits" }, bitsOf(b, y.dtype)),
       );
     });
-    this.#offer(file && { name: file.name.replace(/(\.npy)?$/, "-rounded.npy"), content: withTensor(file, y) });
+    this.#offer(file && { name: file.name.replace(/(\.npy)?$/, "-rounded.npy"), content: withTensor(file, y, x.dtype) });
   }
 
   /** Show nothing. */
@@ -58,6 +58,9 @@ export class Results {
     this.#download.download = result.name;
   }
 }
+
+/** @type {(bits: bigint, tensor: Tensor) => string} */
+const shown = (bits, { dtype }) => format(bits, dtype);
 
 /**
  * @param {bigint} bits

@@ -3,7 +3,7 @@
 import { Client, ConnectionFailed, descriptorOf, fromWire, RequestRefused, toWire } from "./client/index.js";
 import { length } from "./tensor.js";
 
-/** @import { Descriptor, Differences, Rounding } from "./client/index.js" */
+/** @import { Descriptor, Differences, DType, Rounding } from "./client/index.js" */
 /** @import { Catalog } from "./catalog.js" */
 /** @import { Tensor } from "./tensor.js" */
 
@@ -26,7 +26,7 @@ export const clientWith = (apiKey) => new Client(BASE, { retries: 1, ...(apiKey 
 export const about = (client) => client.get("operators");
 
 /**
- * A tensor, rounded.
+ * The result of an operator on a tensor.
  *
  * @param {Client} client
  * @param {Descriptor} descriptor
@@ -36,22 +36,24 @@ export const about = (client) => client.get("operators");
  */
 export async function execute(client, descriptor, x, signal) {
   const result = await client.execute(descriptor, toWire(x.bytes, x.dtype), { signal });
-  const bytes = fromWire(new Uint8Array(result.data), x.dtype, length(x)); // DirectML's lengths are multiples of 4
-  return { y: { ...x, bytes }, backend: result.backend, ms: result.timing["execute"] ?? 0 };
+  const { dtype } = result.layout;
+  const bytes = fromWire(new Uint8Array(result.data), dtype, length(x)); // DirectML's lengths are multiples of 4
+  return { y: { ...x, dtype, bytes }, backend: result.backend, ms: result.timing["execute"] ?? 0 };
 }
 
 /**
- * A tensor rounded in each of these directions.
+ * A tensor rounded in each of these directions, to another type if one is given.
  *
  * @param {Client} client
  * @param {readonly Rounding[]} roundings
  * @param {Tensor} x
  * @param {AbortSignal} signal
+ * @param {DType | ""} [to]
  * @returns {Promise<Map<Rounding, Tensor>>}
  */
-export async function inEach(client, roundings, x, signal) {
+export async function inEach(client, roundings, x, signal, to) {
   const results = roundings.map(async (rounding) => {
-    const descriptor = descriptorOf(rounding, x.dtype, x.shape);
+    const descriptor = descriptorOf(rounding, x.dtype, x.shape, { to: to || undefined });
     const { y } = await execute(client, descriptor, x, signal);
     return /** @type {[Rounding, Tensor]} */ ([rounding, y]);
   });

@@ -1,6 +1,6 @@
 /** Programs that make the shown call. */
 
-import { dialectOf, versionOf, wordOf } from "./catalog.js";
+import { operatorOf, versionOf, wordOf } from "./catalog.js";
 import { DTYPES, toWire } from "./client/index.js";
 import { format, FORMATS, isNaNPattern, nanOf, numberOf } from "./numbers.js";
 import { length, patternAt } from "./tensor.js";
@@ -45,7 +45,9 @@ function curl(shown) {
     const type = "-H 'Content-Type: application/x-npy'";
     return `curl --fail-with-body${key} --data-binary @${quoted(file.name)} ${type} \\\n  '${url}round?${query(shown)}' -o rounded.npy`;
   }
-  const descriptor = JSON.stringify({ operator: word(shown), dtype: x.dtype, shape: x.shape });
+  const { target: to } = shown.choice;
+  const operator = { operator: word(shown), ...(to ? { to } : {}) };
+  const descriptor = JSON.stringify({ ...operator, dtype: x.dtype, shape: x.shape });
   if (patterns(x).some((bits) => !isPlain(bits, x.dtype))) {
     const octets = Array.from(toWire(x.bytes, x.dtype), (byte) => `\\${byte.toString(8).padStart(3, "0")}`).join("");
     return `# JSON cannot carry the bits of a NaN, so the tensor is sent as bytes.\nprintf '${octets}' | curl --fail-with-body${key} --data-binary @- \\\n  -H 'Operator-Descriptor: ${descriptor}' \\\n  ${url}round | od -An -v -tx1`;
@@ -66,7 +68,7 @@ function python(shown) {
     ...(needsKey(shown) ? [`# The client reads the key from ${KEY}.`] : []),
     `x = ${numpyArray(shown)}`,
     `with tr.Client("${url}") as client:`,
-    `    print(client.round(x, "${word(shown)}"))`,
+    `    print(client.${called(shown)}))`,
   ].join("\n");
 }
 
@@ -97,7 +99,7 @@ function javascript(shown) {
     "",
     `const client = new Client("${url}"${key ? `, { apiKey: process.env.${KEY} }` : ""});`,
     `const x = ${array};`,
-    `console.log(await client.round(x, "${word(shown)}"${options.length ? `, { ${options.join(", ")} }` : ""}));`,
+    `console.log(await client.${called(shown)}${options.length ? `, { ${options.join(", ")} }` : ""}));`,
   ].join("\n");
 }
 
@@ -107,16 +109,22 @@ function javascript(shown) {
  */
 function tritonclient(shown) {
   const { url, choice, x, catalog } = shown;
-  const { name: model, input, output, mode_parameter: mode } = dialectOf(catalog, choice.dialect).model;
+  const { name: model, input, output, mode_parameter: mode } = operatorOf(catalog, choice).model;
   const { model_version: version } = versionOf(catalog, choice);
   const isSmall = tritonType(x.dtype) === "UINT8" && x.dtype !== "uint8";
   const isHalf = FORMATS[x.dtype].bits === 4;
-  const parameters = { ...(mode ? { [mode]: choice.mode } : {}), ...(isSmall ? { dtype: x.dtype } : {}) };
+  const made = choice.target || x.dtype;
+  const isSmallResult = tritonType(made) === "UINT8" && made !== "uint8";
+  const parameters = {
+    ...(choice.target ? { to: choice.target } : {}),
+    ...(mode ? { [mode]: choice.mode } : {}),
+    ...(isSmall ? { dtype: x.dtype } : {}),
+  };
   const host = new URL(url);
   const ssl = host.protocol === "https:" ? ", ssl=True" : "";
   const headers = needsKey(shown) ? `, headers={"Authorization": f"Bearer {os.environ['${KEY}']}"}` : "";
   return [
-    `import ${needsKey(shown) ? "os, " : ""}${imports(x)}numpy as np, tritonclient.http as triton`,
+    `import ${needsKey(shown) ? "os, " : ""}${imports(x, choice.target)}numpy as np, tritonclient.http as triton`,
     "",
     `x = ${numpyArray(shown)}`,
     ...(isHalf
@@ -127,8 +135,8 @@ function tritonclient(shown) {
     `with triton.InferenceServerClient("${host.host}${host.pathname.replace(/\/$/, "")}"${ssl}) as client:`,
     `    answer = client.infer("${model}", [tensor], "${version}", parameters=${JSON.stringify(parameters)}${headers})`,
     `    y = answer.as_numpy("${output}")`,
-    ...(isHalf ? ["    y = np.stack([y & 15, y >> 4], -1).reshape(-1)[:x.size].reshape(x.shape)"] : []),
-    `    print(y${isSmall ? `.view(ml_dtypes.${x.dtype})` : ""})`,
+    ...(FORMATS[made].bits === 4 ? ["    y = np.stack([y & 15, y >> 4], -1).reshape(-1)[:x.size].reshape(x.shape)"] : []),
+    `    print(y${isSmallResult ? `.view(ml_dtypes.${made})` : ""})`,
   ].join("\n");
 }
 
@@ -161,11 +169,19 @@ const word = ({ catalog, choice }) => wordOf(catalog, choice);
 /** @param {Shown} shown */
 function query(shown) {
   const dtype = shown.file?.dtype === undefined ? `&dtype=${shown.choice.dtype}` : "";
-  return `operator=${encodeURIComponent(word(shown))}${dtype}`;
+  const to = shown.choice.target && `&to=${shown.choice.target}`;
+  return `operator=${encodeURIComponent(word(shown))}${to}${dtype}`;
 }
 
-/** @param {Tensor} x */
-const imports = (x) => (isMlDtype(x.dtype) ? "ml_dtypes, " : "");
+/**
+ * The call of a client but for its last parenthesis.
+ *
+ * @param {Shown} shown
+ */
+const called = (shown) => (shown.choice.target ? `cast(x, "${shown.choice.target}", "${word(shown)}"` : `round(x, "${word(shown)}"`);
+
+/** @type {(x: Tensor, to?: DType | "") => string} */
+const imports = (x, to) => (isMlDtype(x.dtype) || (to && isMlDtype(to)) ? "ml_dtypes, " : "");
 
 /** @param {DType} dtype */
 const isMlDtype = (dtype) => FORMATS[dtype].bits === 4 || (FORMATS[dtype].kind === "float" && !NUMPY.has(dtype));

@@ -17,14 +17,47 @@ const MOST_UNITS = 60;
 const TREND_POINTS = 300;
 
 /**
+ * The places where roundings to integral values change: integers and ties.
+ *
+ * @param {number} from
+ * @param {number} to
+ */
+export function halves(from, to) {
+  /** @type {number[]} */
+  const found = [];
+  if (to - from <= MOST_UNITS) for (let half = Math.ceil(from * 2); half <= to * 2; half++) found.push(half / 2);
+  return found;
+}
+
+/**
+ * The places where conversions to a type change: its values, and the middles between them.
+ *
+ * @param {number} from
+ * @param {number} to
+ * @param {DType} target
+ */
+export function middles(from, to, target) {
+  const [first, last] = [ordinal(nearest(from, target), target), ordinal(nearest(to, target), target)];
+  /** @type {number[]} */
+  const found = [];
+  if (last - first > BigInt(2 * MOST_UNITS)) return found;
+  for (let at = first; at <= last; at++) {
+    const [value, next] = [numberOf(atOrdinal(at, target), target), numberOf(atOrdinal(at + 1n, target), target)];
+    found.push(value, (value + next) / 2);
+  }
+  return found;
+}
+
+/**
  * The values to round. A direction is constant between two values that have the same result.
  *
  * @param {number} from
  * @param {number} to
  * @param {DType} dtype
+ * @param {readonly number[]} [edges] Where results change; none if there are too many.
  * @returns {Sample}
  */
-export function sample(from, to, dtype) {
+export function sample(from, to, dtype, edges = halves(from, to)) {
   const first = ordinal(nearest(from, dtype), dtype);
   const last = ordinal(nearest(to, dtype), dtype);
   if (last - first <= MOST_VALUES) {
@@ -33,20 +66,19 @@ export function sample(from, to, dtype) {
     return { kind: "every", patterns };
   }
   const ordinals = new Set([first, last]);
-  if (to - from <= MOST_UNITS) {
-    // Directions change at integers and ties, or at a neighbour of these.
-    for (let half = Math.ceil(from * 2); half <= to * 2; half++) {
-      const at = ordinal(nearest(half / 2, dtype), dtype);
-      for (const near of [at - 1n, at, at + 1n]) if (first <= near && near <= last) ordinals.add(near);
-    }
-  } else {
+  for (const edge of edges) {
+    // Or at a neighbour of it.
+    const at = ordinal(nearest(edge, dtype), dtype);
+    for (const near of [at - 1n, at, at + 1n]) if (first <= near && near <= last) ordinals.add(near);
+  }
+  if (edges.length === 0) {
     for (let i = 1; i < TREND_POINTS; i++) {
       const x = from + ((to - from) * i) / TREND_POINTS;
       ordinals.add(ordinal(nearest(x, dtype), dtype));
     }
   }
   const ordered = [...ordinals].sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
-  return { kind: to - from <= MOST_UNITS ? "steps" : "trend", patterns: ordered.map((at) => atOrdinal(at, dtype)) };
+  return { kind: edges.length ? "steps" : "trend", patterns: ordered.map((at) => atOrdinal(at, dtype)) };
 }
 
 /** @typedef {{ from: number, to: number, y: number }} Segment A level of the staircase. */
@@ -62,8 +94,9 @@ export function sample(from, to, dtype) {
  *
  * @param {readonly number[]} xs
  * @param {readonly number[]} ys
+ * @param {(x: number) => boolean} [isEdge] Whether results change at a value.
  */
-export function levels(xs, ys) {
+export function levels(xs, ys, isEdge = (x) => Number.isInteger(x * 2)) {
   /** @type {Segment[]} */
   const segments = [];
   /** @type {Mark[]} */
@@ -75,9 +108,9 @@ export function levels(xs, ys) {
     if (i < xs.length && ys[i] === ys[start]) continue;
     segments.push({ from: value(xs, start), to: value(xs, i - 1), y: value(ys, start) });
     if (i < xs.length) {
-      // The change lies between two neighbours; the one that is an integer or a tie ends both levels.
+      // The change lies between two neighbours; the one that is an edge ends both levels.
       const [end, next] = [value(xs, i - 1), value(xs, i)];
-      const at = Number.isInteger(end * 2) ? end : next;
+      const at = isEdge(end) ? end : next;
       marks.push({ x: at, y: value(ys, i - 1), isOpen: at === next }, { x: at, y: value(ys, i), isOpen: at === end });
     }
     start = i;

@@ -11,9 +11,11 @@ import { FORMATS } from "./numbers.js";
  * @property {string} values
  * @property {string} shape
  * @property {string} dialect
+ * @property {string} operator
  * @property {string} version
  * @property {string} mode
  * @property {DType} dtype
+ * @property {DType | ""} target
  * @property {readonly string[]} plotted Directions in the plot; the chosen one is always plotted.
  * @property {number} from
  * @property {number} to
@@ -24,9 +26,11 @@ export const START = {
   values: "-2.5, -1.5, -0.5, -0.3, 0.5, 1.5, 2.5, NaN",
   shape: "",
   dialect: "ieee754",
+  operator: "",
   version: "",
   mode: "ties_to_even",
   dtype: "float32",
+  target: "",
   plotted: ["ties_to_even", "ties_to_away"],
   from: -3.25,
   to: 3.25,
@@ -43,15 +47,17 @@ export function stateOf(fragment) {
   /** @type {(name: keyof State) => string} */
   const text = (name) => fields.get(name) ?? String(START[name]);
   const [from, to] = [Number(text("from")), Number(text("to"))];
-  const dtype = text("dtype");
+  const [dtype, target] = [text("dtype"), text("target")];
   const hasRange = Number.isFinite(from) && Number.isFinite(to) && from < to;
   return {
     values: text("values"),
     shape: text("shape"),
     dialect: text("dialect"),
+    operator: text("operator"),
     version: text("version"),
     mode: text("mode"),
     dtype: dtype in FORMATS ? /** @type {DType} */ (dtype) : START.dtype,
+    target: target in FORMATS ? /** @type {DType} */ (target) : "",
     plotted: text("plotted").split(",").filter(Boolean),
     from: hasRange ? from : START.from,
     to: hasRange ? to : START.to,
