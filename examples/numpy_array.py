@@ -1,4 +1,4 @@
-"""Round a NumPy array by the rules of three specifications, and to the last bit."""
+"""Round a NumPy array by the rules of three specifications, cast it, and to the last bit."""
 
 import os
 
@@ -15,6 +15,10 @@ with tr.Client(os.environ.get("TENSOR_ROUND_URL", "http://127.0.0.1:8000")) as c
         tr.DirectMLRound(rounding_mode="TOWARD_ZERO"),
     ):
         print(type(operator).__name__, client.round(x, operator))
+
+    # To 8 bits: ONNX saturates; IEEE 754 overflows, to NaN in this format.
+    wide = np.array([0.3, 500], np.float32)
+    print(client.cast(wide, "float8_e4m3fn", "onnx:24"), client.cast(wide, "float8_e4m3fn"))
 
     # Layout, byte order and NaN payloads survive: nothing is converted on the way.
     signalling = np.array([[0x7FA00001, 0xFFC12345]], ">u4").view(">f4")

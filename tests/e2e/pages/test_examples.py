@@ -28,6 +28,7 @@ def test_python_example_prints_its_stated_output(tmp_path: Path, service: Servic
         "OnnxRound [-2. -0.  0.  2.  2.]",
         "OpenVINORound [-3. -0.  1.  2.  3.]",
         "DirectMLRound [-2. -0.  0.  1.  2.]",
+        "[0.3125 448] [0.3125 nan]",
         "[[ True  True]]",
         "[-3. -1.  0.  1.  2.]",
     ]
