@@ -59,6 +59,26 @@ def test_tiles_make_the_whole(kind: type[AnyClient], service: Service, layout: s
                 assert_same(client.cast(x, to), right(x, to))
 
 
+@pytest.mark.parametrize("place", ["local", "whole", "tiles"])
+def test_types_of_4_bits_have_a_byte_an_element(
+    kind: type[AnyClient], service: Service, place: str
+) -> None:
+    url = "local:" if place == "local" else service.url
+    with kind(url, tile_bytes=15 if place == "tiles" else 1 << 20) as client:
+        for count, to in ((1, "int4"), (63, "int4"), (16, "uint4"), (63, "float4_e2m1fn")):
+            x = (np.arange(count) % 8).astype(np.float32) / (2 if to == "float4_e2m1fn" else 1)
+            expected = x.astype(getattr(ml_dtypes, to))
+            y = client.cast(x, to)
+            assert_same(y, expected)
+            assert_same(client.cast(y, "float64"), expected.astype(np.float64))
+            out = np.empty(2 * count, expected.dtype)[::2]
+            assert np.array_equal(bits(client.cast(x[::-1], to, out=out)), bits(expected[::-1]))
+            stated = tr.IEEE754Convert(to).descriptor("float32", (count,))
+            output = client.execute(stated, x)
+            assert output.data.nbytes == -(-count // 2)
+            assert np.array_equal(bits(output.numpy()), bits(expected))
+
+
 def test_neither_side_of_a_tile_is_larger_than_allowed(
     kind: type[AnyClient], service: Service
 ) -> None:
