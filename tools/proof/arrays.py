@@ -130,10 +130,6 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
         return len(self.cells)
 
     @property
-    def shape(self) -> tuple[int]:
-        return (self.size,)
-
-    @property
     def itemsize(self) -> int:
         itemsize: int = self.dtype.itemsize
         return itemsize
@@ -210,8 +206,6 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
 
     def _operands(self, count: int, dtype: np.dtype[Any], value: Any) -> list[Term]:
         """An operand as so many elements of a type; one element is repeated."""
-        if isinstance(value, np.ndarray):
-            return [_element(self.script, each, dtype) for each in value.astype(dtype)]
         if not isinstance(value, Array):
             return [_element(self.script, value, dtype)] * count
         if value.dtype.kind == "b" and dtype.kind in "iu":
@@ -224,9 +218,7 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
     def _alike(self, *values: Any) -> tuple[np.dtype[Any], list[tuple[Term, ...]]]:
         """The type in which NumPy computes, and the operands of each element."""
         arrays = [value for value in values if isinstance(value, Array)]
-        typed = [
-            value.dtype for value in values if isinstance(value, Array | np.generic | np.ndarray)
-        ]
+        typed = [value.dtype for value in values if isinstance(value, Array | np.generic)]
         dtype, count = np.result_type(*typed), max(array.size for array in arrays)
         columns = [self._operands(count, dtype, value) for value in values]
         return dtype, list(zip(*columns, strict=True))
@@ -340,8 +332,7 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
 
 
 def _literals(choice: Array, pair: Any) -> tuple[np.dtype[Any], list[tuple[Term, ...]]]:
-    """Two scalars of one type; Python's integers are of 64 bits."""
-    pair = [np.int64(value) if type(value) is int else value for value in pair]
+    """Two scalars of one type."""
     if any(not isinstance(value, np.generic) for value in pair) or pair[0].dtype != pair[1].dtype:
         raise Refused(f"where {pair}")
     return pair[0].dtype, [tuple(_element(choice.script, v, v.dtype) for v in pair)]

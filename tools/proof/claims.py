@@ -177,16 +177,25 @@ ODD = {
 def casts_by_odd(case: Case, _edit: texts.Edit) -> Found:
     """Not a text, but a theorem: to round to odd first, with two bits more, loses nothing."""
     function, source, target = case
-    name, significand = ODD.get(source.name, ("", 0))
-    if not isinstance(function, Convert) or not target.is_float:
+    if not isinstance(function, Convert) or not _fits_odd(case):
         return
-    if target.mantissa_bits < significand:
-        script, between = Script(), BY_NAME[name]
-        x = script.declare(Sort("bits", source.width), "x")
-        odd, y = (script.declare(Sort("bits", dtype.width)) for dtype in (between, target))
-        script.require(is_rounded_to_odd(script, source, between, x, odd))
-        script.require(is_converted(script, function, between, target, odd, y))
-        yield script, x, y
+    script, between = Script(), BY_NAME[ODD[source.name][0]]
+    x = script.declare(Sort("bits", source.width), "x")
+    odd, y = (script.declare(Sort("bits", dtype.width)) for dtype in (between, target))
+    script.require(is_rounded_to_odd(script, source, between, x, odd))
+    script.require(is_converted(script, function, between, target, odd, y))
+    yield script, x, y
+
+
+def _fits_odd(case: Case) -> bool:
+    source, target = case.source, case.target
+    significand = target.mantissa_bits + 1
+    return (
+        source is not target
+        and target.is_float
+        and source.name in ODD
+        and significand <= ODD[source.name][1]
+    )
 
 
 #: The ways to round, without PTX, by name.
@@ -199,13 +208,13 @@ WAYS: dict[str, Way] = {
     "CUDA C": by_cuda,
     "CUDA C -ftz": by_flushing_cuda,
 }
-#: The ways to convert.
-CASTS: dict[str, Way] = {
-    "casts: CUDA C": casts_by_cuda,
-    "casts: LLVM IR": casts_by_llvm,
-    "casts: LLVM IR -O3": casts_by_optimized_llvm,
-    "casts: NumPy": casts_by_numpy,
-    "casts: by odd": casts_by_odd,
+#: The ways to convert, each with the cases that go it.
+CASTS: dict[str, tuple[Way, Callable[[Case], bool]]] = {
+    "casts: CUDA C": (casts_by_cuda, lambda _case: True),
+    "casts: LLVM IR": (casts_by_llvm, texts.has_llvm),
+    "casts: LLVM IR -O3": (casts_by_optimized_llvm, texts.has_llvm),
+    "casts: NumPy": (casts_by_numpy, lambda case: texts.numpy_chain(case, _Table) is not None),
+    "casts: by odd": (casts_by_odd, _fits_odd),
 }
 
 

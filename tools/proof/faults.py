@@ -63,6 +63,29 @@ _TABLE: dict[tuple[str, str, str], dict[str, tuple[str, str]]] = {
     ("LLVM IR", "float8_e5m2fnuz", "ties_to_even"): {
         "the NaN without a sign": ("%is_sign = icmp eq", "%is_sign = icmp ne"),
     },
+    ("casts: CUDA C", "float32 to float8_e4m3fn", "ties_to_even"): {
+        "truncated as bfloat16 was": ("rest > (half - (kept & 1))", "rest > most"),
+        "saturated unasked": ("y > 0x7e ? 0x7f", "y > 0x7e ? 0x7e"),
+    },
+    ("casts: CUDA C", "float64 to int64", "toward_negative"): {
+        "the least integer takes part of its neighbour": ("exponent >= bits", "exponent > bits"),
+        "one operand of 2^64 converted wrong": (
+            "& 0xffffffffffffffff",
+            "& 0xffffffffffffffff ^ (x == 0x40c3880000000000)",
+        ),
+    },
+    ("casts: CUDA C", "int64 to float32", "ties_to_even"): {
+        "64-bit integers through float64": ("top = s << up", "top = s << up >> 11 << 11"),
+    },
+    ("casts: LLVM IR", "float32 to float16", "ties_to_away"): {
+        "conversions: half a place lost": ("lshr <32 x i32> %whole", "ashr <32 x i32> %fields"),
+    },
+    ("casts: LLVM IR -O3", "float32 to int8", "ties_to_even"): {
+        "conversions: another range": ("i32 127", "i32 126"),
+    },
+    ("casts: NumPy", "float32 to float8_e5m2", "toward_zero"): {
+        "what is lost not kept in the last bit": ("words |= block\n", "words = block\n"),
+    },
     ("LLVM IR", "float64", "toward_zero"): {
         "ties away in place of truncation": ("@llvm.trunc.", "@llvm.round."),
     },

@@ -275,8 +275,8 @@ def elements(
 ) -> Iterator[tuple[Script, Term, Term]]:
     """The first elements of each vector that ``convert`` or ``line`` store, of ``count`` lanes.
 
-    ``source`` and ``target`` are the bits of an element. Where lanes move, all elements are
-    yielded, and two where they do not.
+    ``source`` and ``target`` are the bits of an element. There are two elements of each, and all
+    where lanes move.
     """
     moves = "shufflevector" in text
     for store, made in _stores(text, "convert", "line"):

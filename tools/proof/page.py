@@ -25,7 +25,14 @@ ABOUT: dict[str, tuple[str, str]] = {
     "LLVM IR": ("the compiled kernels, as written", ""),
     "LLVM IR -O3": ("the compiled kernels, optimized", "LLVM {llvm} in llvmlite {llvmlite}"),
     "CUDA C": ("the GPU's kernels, as written", ""),
-    "casts: CUDA C": ("the GPU's kernels of conversions, as written", ""),
+    "casts: CUDA C": ("the GPU's conversions, as written", ""),
+    "casts: LLVM IR": ("the compiled conversions, as written", ""),
+    "casts: LLVM IR -O3": (
+        "the compiled conversions, optimized",
+        "LLVM {llvm} in llvmlite {llvmlite}",
+    ),
+    "casts: NumPy": ("conversions of 32- and 64-bit types by NumPy, on symbols", "NumPy {numpy}"),
+    "casts: by odd": ("the theorem of rounding to odd", ""),
     "CUDA C -ftz": ("the GPU's kernels, subnormals flushed, as CuPy compiles them", ""),
 }
 _PTX = ("what NVRTC makes of them for {architecture}", "NVRTC {nvrtc}")

@@ -21,6 +21,7 @@ from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends.cpu import conversions as numpy_conversions
 from tensor_round_service.backends.cpu import floats, narrow_floats
 from tensor_round_service.backends.cpu.llvm import optimized, target_machine
+from tensor_round_service.backends.cpu.llvm_conversions import LANES as LANES
 from tensor_round_service.backends.cpu.llvm_conversions import conversion_text, is_supported
 from tensor_round_service.backends.cpu.llvm_kernels import module_text
 from tensor_round_service.backends.cuda.conversions import conversion_kernel, distinct
@@ -106,10 +107,13 @@ def llvm_texts(dtype: DType) -> list[str]:
     return [module_text(dtype, prefetch=prefetch) for prefetch in (True, False)]
 
 
+def has_llvm(case: Case) -> bool:
+    """Whether LLVM has a text of a conversion."""
+    return is_supported(*case)
+
+
 def llvm_conversions(case: Case) -> list[str]:
-    """The modules of a conversion, which converts :data:`LANES` at once; there may be none."""
-    if not is_supported(*case):
-        return []
+    """The modules of a conversion, which convert :data:`LANES` elements at once."""
     return [conversion_text(*case, prefetch=prefetch) for prefetch in (True, False)]
 
 
@@ -133,7 +137,7 @@ def round_floats(case: Case, edit: Edit) -> Callable[[Any], None] | None:
     return lambda run: module.round_floats(dtype.numpy, module.kernel(dtype, rounding), run)
 
 
-def numpy_chain(case: Case, table: Any, edit: Edit) -> list[Any] | None:
+def numpy_chain(case: Case, table: Any, edit: Edit = unchanged) -> list[Any] | None:
     """NumPy's steps to convert a wide type, without packing.
 
     None for types that are looked up, and where the rule that makes the tables is the step.
@@ -141,11 +145,17 @@ def numpy_chain(case: Case, table: Any, edit: Edit) -> list[Any] | None:
     """
     if case.source.width <= 16:
         return None
-    module = _edited(numpy_conversions, edit, copied=True)
+    module = _numpy_conversions(edit)
     module.upper_table = table
     steps = [step for step in module.chain(*case) if step is not module.PACK]
     by_rule = any(getattr(step.run, "func", None) is module._by_rule for step in steps)
     return None if by_rule else steps
+
+
+@cache
+def _numpy_conversions(edit: Edit) -> Any:
+    """A module of its own, in which the tables can be replaced."""
+    return _edited(numpy_conversions, edit, copied=True)
 
 
 def round_words(case: Case, edit: Edit) -> Callable[[Any, Any], bool] | None:

@@ -67,12 +67,18 @@ def words(job: Job) -> str:
 
 
 @pytest.mark.parametrize(
-    "job", [Job(way, *case) for way, case in product(CASTS, CONVERSIONS)], ids=words
+    "job",
+    [
+        Job(way, *case)
+        for way, case in product(CASTS, CONVERSIONS)
+        if CASTS[way][1](Case.named(*case))
+    ],
+    ids=words,
 )
 def test_a_conversion_is_proved(job: Job) -> None:
     (outcome,) = prove([job])
+    assert outcome.claims
     assert not outcome.problems
-    assert outcome.claims or job.way != "casts: CUDA C"
 
 
 def test_rounding_to_odd_loses_nothing_only_with_two_bits_more(
