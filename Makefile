@@ -117,7 +117,7 @@ else
 endif
 
 # On macOS, where there is no NVRTC, all but PTX.
-prove: $(VENV)/.test ## Prove every kernel for every operand, from its text (5 minutes; ARGS="--solver z3")
+prove: $(VENV)/.test ## Prove every kernel for every operand, from its text (1 hour; ARGS="--solver z3")
 ifeq ($(shell uname -s),Darwin)
 	$(TOOLS) -m proof $(ARGS)
 else

@@ -10,7 +10,7 @@ from proof import page
 from proof.claims import CASTS
 from proof.faults import FAULTS
 from proof.prove import TABLES, all_jobs, read
-from tensor_round.contract.dtypes import DTYPES
+from proof.texts import FLOATS, ROUNDINGS
 from tensor_round.contract.rounding import Rounding
 
 ROOT = Path(__file__).parents[3]
@@ -34,11 +34,10 @@ def test_the_table_has_every_text() -> None:
     jobs = all_jobs()
     kept = [job for job in jobs if job.way not in (TABLES, *CASTS)]
     counts = page.counted(read(job) for job in kept)
-    floats = [dtype for dtype in DTYPES if dtype.is_float]
-    counts[TABLES] = len(Rounding) * sum(dtype.itemsize <= 2 for dtype in floats)
+    counts[TABLES] = len(Rounding) * sum(dtype.itemsize <= 2 for dtype in FLOATS)
     for architecture in sorted(ARCHITECTURES):
         for flush in ("", " -ftz"):
-            counts[f"PTX sm_{architecture}{flush}"] = len(Rounding) * len(floats)
+            counts[f"PTX sm_{architecture}{flush}"] = len(ROUNDINGS)
     counts |= Counter(job.way for job in jobs if job.way in CASTS)
     versions = {name.lower(): version for name, version in stated().items()}
     assert page.table(counts, versions) == TABLE, "make prove LOCKED=1 ARGS=--record"
@@ -55,4 +54,4 @@ def test_the_table_is_by_the_locked_versions() -> None:
 def test_the_page_of_the_proof_counts_right() -> None:
     text = (ROOT / "docs" / "exactness.md").read_text()
     assert f"has {len(FAULTS)} of them" in text
-    assert f"{30 * 2 * len(ARCHITECTURES)} texts for four architectures" in text
+    assert f"{len(ROUNDINGS) * 2 * len(ARCHITECTURES)} texts for four architectures" in text
