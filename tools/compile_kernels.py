@@ -12,15 +12,20 @@ from __future__ import annotations
 import re
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from itertools import product
+from itertools import cycle, permutations, product
 from typing import Any
 
 import cupy
 from cupy._core import _carray, _kernel, _scalar, core
 from cupy.cuda import nvrtc
 
+from tensor_round.contract.dtypes import BY_NAME
+from tensor_round.contract.functions import Convert, ReducePrecision
+from tensor_round.contract.rounding import Rounding
+from tensor_round_service.backends.cuda.conversions import conversion_kernel
 from tensor_round_service.backends.cuda.kernels import (
     ROUND_KERNELS,
     STRIDED_COPY_KERNELS,
@@ -31,6 +36,9 @@ from tensor_round_service.backends.select import open_cupy
 
 #: T4; A100; H100 and H200; B200: the first of each generation.
 ARCHITECTURES = (75, 80, 90, 100)
+
+#: Conversions have one text: these types have each of its branches, and every width.
+CONVERTED = ("float64", "float32", "float16", "float8_e8m0fnu", "float4_e2m1fn", "int64", "uint4")
 
 #: CuPy's own numbers for kinds of arguments.
 _ARRAY, _INDEXER, _SCALAR = 1, 2, 3
@@ -115,16 +123,25 @@ def narrow(assembly: str) -> str | None:
     return None
 
 
+def conversions() -> Iterator[KernelSource]:
+    """A kernel for each pair of some types, in one direction after the other."""
+    roundings = cycle(Rounding)
+    for source, target in permutations(map(BY_NAME.__getitem__, CONVERTED), 2):
+        yield conversion_kernel(Convert(next(roundings)), source, target)
+    single = BY_NAME["float32"]
+    yield conversion_kernel(ReducePrecision(Rounding.TIES_TO_EVEN, 5, 10), single, single)
+
+
 def main() -> int:
     """Compile, and print a line a kernel."""
     began = time.perf_counter()
-    kernels = [*ROUND_KERNELS.values(), *STRIDED_COPY_KERNELS.values()]
+    kernels = [*ROUND_KERNELS.values(), *STRIDED_COPY_KERNELS.values(), *conversions()]
     with ProcessPoolExecutor() as workers:
         outcomes = list(workers.map(attempt, product(kernels, ARCHITECTURES), chunksize=8))
     sizes = {(outcome.name, outcome.architecture): outcome.nbytes for outcome in outcomes}
-    print(f"{'bytes of machine code for':<40}", *(f"sm_{a:<4}" for a in ARCHITECTURES))
+    print(f"{'bytes of machine code for':<64}", *(f"sm_{a:<4}" for a in ARCHITECTURES))
     for kernel in kernels:
-        print(f"{kernel.name:<40}", *(f"{sizes[kernel.name, a]:<7}" for a in ARCHITECTURES))
+        print(f"{kernel.name:<64}", *(f"{sizes[kernel.name, a]:<7}" for a in ARCHITECTURES))
     faults = [outcome for outcome in outcomes if outcome.fault]
     for outcome in faults:
         print(f"{outcome.name} for sm_{outcome.architecture}: {outcome.fault}", file=sys.stderr)

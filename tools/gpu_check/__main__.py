@@ -59,6 +59,8 @@ class Results:
     exhaustive: Mismatches
     kernel_vs_copy: dict[str, dict[str, float]]
     copy_bytes_per_s: float
+    cast_vs_copy: dict[str, float]
+    cast_mismatches: dict[str, int]
     #: None where it could not be measured.
     shm_vs_copy: float | None
     client_shm_vs_copy: float | None
@@ -77,6 +79,9 @@ def measure() -> Results:
     _say("kernels beside a copy")
     copy_rate, ratios = measured.kernels(device)
     device.trim()
+    _say("casts beside a copy, and beside NumPy's")
+    cast_ratios, cast_mismatches = measured.casts(backend, device)
+    device.trim()
     _say("host tensors beside bare copies")
     pipeline, copies = _if_possible(partial(measured.pipeline, backend, device)) or (None, {})
     device.trim()
@@ -94,6 +99,8 @@ def measure() -> Results:
         exhaustive=exhaustive,
         kernel_vs_copy=ratios,
         copy_bytes_per_s=copy_rate,
+        cast_vs_copy=cast_ratios,
+        cast_mismatches=cast_mismatches,
         shm_vs_copy=None if shared is None else shared[0] / copy_rate,
         client_shm_vs_copy=None if shared is None else shared[1] / copy_rate,
         pipeline_vs_pcie=pipeline,
@@ -139,6 +146,10 @@ def rows(results: Results) -> Iterator[tuple[str, str, str, bool]]:
     for dtype, ratios in results.kernel_vs_copy.items():
         for rounding, ratio in ratios.items():
             yield (f"kernel {dtype} {rounding}", *_ratio(ratio, KERNEL_TARGET))
+    for names, ratio in results.cast_vs_copy.items():
+        yield f"cast {names}", f"{ratio:.3f} x", "", True
+    for names, count in results.cast_mismatches.items():
+        yield f"cast {names}", f"{count} mismatches", "0", count == 0
     yield ("shared memory over HTTP", *_ratio(results.shm_vs_copy, SHARED_TARGET))
     if results.client_shm_vs_copy is not None:
         yield "the same by the client", f"{results.client_shm_vs_copy:.3f} x", "", True

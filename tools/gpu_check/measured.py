@@ -19,13 +19,15 @@ from support.http.native_form import ieee754
 from support.services.server import Service
 from tensor_round.contract.call import Call
 from tensor_round.contract.dtypes import BY_NAME, ROUNDABLE
-from tensor_round.contract.functions import RoundToIntegral
+from tensor_round.contract.functions import Convert, RoundToIntegral
 from tensor_round.contract.layout import Layout
 from tensor_round.contract.rounding import Rounding
+from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.backends.cuda.backend import CupyBackend
 from tensor_round_service.backends.cuda.cupy_device import CupyDevice
 from tensor_round_service.backends.cuda.device import Stream
 from tensor_round_service.backends.devices import DeviceBuffer
+from tensor_round_verify.patterns import samples
 
 
 class NotMeasured(Exception):
@@ -68,6 +70,54 @@ def kernels(device: CupyDevice) -> tuple[float, dict[str, dict[str, float]]]:
                 work = partial(stream.run, function, dtype, dtype, source, target, count)
                 ratios.setdefault(dtype.name, {})[rounding] = copying / seconds(stream, work)
     return 2 * nbytes / copying, ratios
+
+
+#: Casts that are timed and compared with NumPy's.
+CASTS = (
+    ("float32", "float8_e4m3fn"),
+    ("float32", "float16"),
+    ("float32", "bfloat16"),
+    ("float32", "float4_e2m1fn"),
+    ("float64", "float32"),
+    ("float32", "int8"),
+    ("int64", "float32"),
+    ("float8_e4m3fn", "float32"),
+)
+
+
+def casts(backend: CupyBackend, device: CupyDevice) -> tuple[dict[str, float], dict[str, int]]:
+    """Each cast's speed as part of a copy of the bytes that it reads and writes; its mismatches.
+
+    It is compared with NumPy's on the hard patterns of the operands' type.
+    """
+    nbytes = min(KERNEL_BYTES, device.total_bytes // 8 & -4096)
+    source, target = device.allocate(nbytes), device.allocate(nbytes)
+    ratios: dict[str, float] = {}
+    mismatches: dict[str, int] = {}
+    host = NumpyBackend()
+    with device.stream() as stream:
+        _fill(stream, source)
+        rate = 2 * nbytes / seconds(stream, lambda: stream.copy(source, target))
+        for names in CASTS:
+            dtype, into = (BY_NAME[name] for name in names)
+            function, count = Convert(Rounding.TIES_TO_EVEN), nbytes * 8 // 64
+            parts = source.part(0, dtype.nbytes(count)), target.part(0, into.nbytes(count))
+            work = partial(stream.run, function, dtype, into, *parts, count)
+            moved = dtype.nbytes(count) + into.nbytes(count)
+            ratios[" to ".join(names)] = moved / seconds(stream, work) / rate
+    for names in CASTS:
+        dtype, into = (BY_NAME[name] for name in names)
+        operands = samples(dtype.name).view(np.uint8)
+        for rounding in Rounding:
+            layout = Layout.of(dtype, (operands.size * 8 // dtype.width,))
+            call = Call.packed_output(Convert(rounding), layout, into)
+            found, right = (np.empty(call.output.byte_length, np.uint8) for _ in range(2))
+            backend.round_on_device(call, operands, found)
+            host.round(call, operands, right)
+            wrong = int(np.count_nonzero(found != right))
+            mismatches[f"{' to '.join(names)} {rounding}"] = wrong
+    host.close()
+    return ratios, mismatches
 
 
 def _fill(stream: Stream, target: DeviceBuffer) -> None:

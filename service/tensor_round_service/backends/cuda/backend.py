@@ -196,12 +196,12 @@ class CupyBackend:
             pipeline.close()
 
     def _is_for_host(self, call: Call) -> bool:
-        dtype = call.input.dtype
-        # Integers are only copied, which the host does faster.
-        if self._lost or not dtype.is_float:
+        # The host copies faster, as integers are that are rounded.
+        if self._lost or call.is_copy:
             return True
         nbytes = max(call.input.byte_length, call.output.byte_length)
-        return nbytes < self.policy.min_bytes.get(dtype, 0)
+        least = self.policy.min_bytes
+        return nbytes < least.get(call.input.dtype, max(least.values(), default=0))
 
     def _next_pipeline(self) -> Pipeline:
         return self._pipelines[next(self._turns) % len(self._pipelines)]

@@ -20,7 +20,7 @@ from tensor_round.contract.dtypes import BY_NAME, DTYPES, DType
 from tensor_round.contract.functions import Convert, Function, ReducePrecision
 from tensor_round.contract.layout import Layout
 from tensor_round.contract.rounding import Rounding
-from tensor_round_service.backends import Bytes, in_place
+from tensor_round_service.backends import Bits, Bytes, in_place
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.backends.cuda import pipeline as pipelines
 from tensor_round_service.backends.cuda.backend import CupyBackend
@@ -58,7 +58,7 @@ def host() -> Iterator[NumpyBackend]:
 
 def elements(dtype: DType, count: int, seed: int = 0) -> Bytes:
     """So many hard patterns of a type, packed."""
-    drawn = np.random.default_rng(seed).choice(samples(dtype.name), count + count % 2)
+    drawn: Bits = np.random.default_rng(seed).choice(samples(dtype.name), count + count % 2)
     if dtype.is_sub_byte:
         return (drawn[::2] | drawn[1::2] << dtype.width).view(np.uint8)
     return drawn[:count].view(np.uint8)
@@ -69,7 +69,7 @@ def every_pattern(dtype: DType) -> Bytes:
     count = 1 << dtype.width if dtype.width <= 16 else samples(dtype.name).size
     if dtype.width > 16:
         return elements(dtype, count)
-    order = np.random.default_rng(1).permutation(count).astype(dtype.bits)
+    order: Bits = np.random.default_rng(1).permutation(count).astype(dtype.bits)
     if dtype.is_sub_byte:
         return (order[::2] | order[1::2] << dtype.width).view(np.uint8)
     return order.view(np.uint8)
