@@ -1,4 +1,4 @@
-"""What every way to have a tensor rounded or cast obeys: one table of cases a rule, for all."""
+"""What every way to have a tensor rounded or cast obeys: one table of cases a rule."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ from support.ways import BITS, WAYS, Asked, Refused, Way, command_line, npy
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.host_memory import elements
 from tensor_round.contract.operators.registry import operator_from_text
+from tensor_round_verify.conversions.patterns import cast_operands
 from tensor_round_verify.reference import ROUNDINGS, WIDTHS, all_patterns
 
 
@@ -144,7 +145,7 @@ CASTS: list[tuple[str, str, str, bool | None]] = [
     ("stablehlo:convert", "float32", "float32", None),
     ("array_api:astype", "int64", "float32", None),
     ("mlir", "float8_e8m0fnu", "float64", None),
-    ("mlir:arith.fptoui", "float32", "uint32", None),
+    ("mlir", "float32", "uint32", None),
 ]
 
 
@@ -154,12 +155,13 @@ def test_casts_are_exact(service: Service, way: Way) -> None:
 
     def check(case: Any) -> None:
         word, source, to, saturate = case
-        x = patterns(source, 1025).reshape(5, 1, 5, 41)
+        hard = cast_operands(source, to)
+        few = hard[:: max(1, hard.size // 20_000)]
+        x = few[: few.size // 6 * 6 - 3].reshape(3, 1, -1).view(BY_NAME[source].numpy)
         y = way(service, Asked(word, x, to=to, saturate=saturate))
         operator = operator_from_text(word, to=to, saturate=saturate)
-        call = operator.prepare(source, x.shape).call
-        expected = results_of(call.function, bits(x), source, to)
-        assert np.array_equal(bits(y), expected)
+        function = operator.prepare(source, x.shape).call.function
+        assert np.array_equal(bits(y), results_of(function, bits(x), source, to))
 
     every(check, CASTS)
 
@@ -185,8 +187,7 @@ REFUSALS: dict[str, tuple[str, str, tuple[int, ...], Document, str]] = {
     "version": (
         "onnx:11", "bfloat16", (2, 3),
         varied("onnx", {"opset_version": 11, "input.elem_type": "BFLOAT16"}),
-        "(BFLOAT16 needs opset 22|got BF16; .*11)"
-        ".* takes (FLOAT16, FLOAT, DOUBLE|FP16, FP32, FP64)",
+        "(BFLOAT16 needs opset 22|got BF16; .*11).* takes (FLOAT16, FLOAT, |FP16, FP32, FP64)",
     ),
     "dtype": (
         "directml:TOWARD_ZERO:6_4", "float64", (2, 3),

@@ -39,9 +39,9 @@ def test_every_version(caller: Caller, model: str, version: str) -> None:
     asked = [{"name": model, "version": version}]
     if version == VERSIONS[model][-1]:
         asked.append({"name": model})  # the newest
-    shape = [-1] * 4 if version == "2_1" else [-1]
     names = MODELS[model].input, MODELS[model].output
     datatypes, ranks = MODELS[model].versions[version]
+    shape = [-1] * max(int(ranks.partition("-")[0]), 1)
     for wish in asked:
         metadata = caller.ask("ModelMetadata", **wish).head
         config = caller.ask("ModelConfig", **wish).head

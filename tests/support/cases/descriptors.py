@@ -96,6 +96,13 @@ def ieee754(dtype: str, shape: list[int], **layouts: Any) -> Document:
     return document if output is None else {**document, "output": {**tensor, **output}}
 
 
+def cast(source: str, target: str, shape: list[int], **layouts: Any) -> Document:
+    """A descriptor of convertFormat; the layouts are as for ``ieee754``."""
+    output = {"dtype": target, **layouts.pop("output", {})}
+    tensor = {"dtype": source, "shape": shape, **layouts}
+    return {"dialect": "ieee754", "operation": "convertFormat", "input": tensor, "output": output}
+
+
 def call_of(document: Document) -> Call:
     return registry.validate(document).resolve()
 
@@ -123,5 +130,12 @@ DOCUMENTS: dict[str, Document] = {
     "an odd number of 4 bits": ieee754("float4_e2m1fn", [3, 5]),
     "4 bits and padding": ieee754("int4", [7], byte_length=9, output={"byte_length": 5}),
     "scalar": ieee754("float32", []),
+    "cast as long": cast("float32", "float8_e5m2", [2, 3], output={"byte_length": 24}),
+    "cast in columns": cast(
+        "float32", "int16", [2, 3], strides=[5, 1], output={"strides": [1, 4], "byte_length": 20}
+    ),
+    "cast of windows": cast("float16", "float64", [3, 4], strides=[1, 1]),
+    "cast to 4 bits": cast("bfloat16", "int4", [3, 5], output={"byte_length": 11}),
+    "cast of 4 bits": cast("float4_e2m1fn", "float8_e8m0fnu", [3, 5], byte_length=9),
     "empty": ieee754("float32", [3, 0, 2], byte_length=8),
 }

@@ -185,11 +185,12 @@ def _parts(call: Call, source: Bytes, target: Bytes, count: int, step: int) -> I
     are done: else a thread would overwrite the operands of another.
     """
     source_type, target_type = call.input.dtype, call.output.dtype
-    is_narrowed = source is not target and np.may_share_memory(source, target)
+    # With padding behind the results, they may be as long as the operands.
+    is_narrowed = not call.keeps_width and np.may_share_memory(source, target)
     for start in range(0, count or 1, step or 1):
         stop = min(start + step, count)
         place = target[target_type.nbytes(start) : target_type.nbytes(stop)]
-        if source is target:
+        if source is target and not is_narrowed:
             yield _Part(place, place, stop - start, place)
             continue
         operands = source[source_type.nbytes(start) : source_type.nbytes(stop)]

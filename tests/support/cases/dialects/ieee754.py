@@ -7,6 +7,7 @@ from typing import Any
 import tensor_round as tr
 from support.cases.dialect import ABSENT, Model, OperatorCases, datatypes
 from tensor_round.contract.call import Call
+from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.functions import Convert
 from tensor_round.contract.layout import Layout
 from tensor_round.contract.rounding import Rounding
@@ -181,7 +182,7 @@ ROUND = OperatorCases(
 )
 
 #: Those that convertFormat takes.
-CONVERTED = {**DTYPES, "float8_e8m0fnu": 1}
+CONVERTED = {name: DTYPES.get(name, 1) for name in BY_NAME}
 E5M2 = {"dtype": "float8_e5m2"}
 ANY_CONVERT: Any = tr.IEEE754Convert
 
