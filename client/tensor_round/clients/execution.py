@@ -14,7 +14,7 @@ from ..contract.operators import registry
 from ..contract.operators.dialects.ieee754 import IEEE754Round
 from ..contract.operators.model import OperatorDescriptor
 from ..contract.operators.operator import PreparedDescriptor, RoundOperator, prepare_descriptor
-from ..contract.operators.registry import Descriptor, operator_of
+from ..contract.operators.registry import operator_of
 from ..contract.progress import counted
 from ..contract.quoting import shown
 from ..contract.wire import http_fields
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .session import CallOptions, Session
 
 #: A descriptor: a model of any dialect, a mapping, or its JSON text.
-AnyDescriptor = Descriptor | Mapping[str, Any] | str | bytes
+AnyDescriptor = OperatorDescriptor | Mapping[str, Any] | str | bytes
 
 #: Parsed descriptors that are cached; each has at most 16 KiB.
 _CACHE_SIZE = 256
@@ -71,7 +71,7 @@ async def execute(
     return Output(whole.allocated())
 
 
-def read_descriptor(descriptor: AnyDescriptor) -> tuple[Descriptor, PreparedDescriptor]:
+def read_descriptor(descriptor: AnyDescriptor) -> tuple[OperatorDescriptor, PreparedDescriptor]:
     """A caller's descriptor as a model, and as a prepared descriptor.
 
     Raises :class:`InvalidDescriptor` with every fault, :class:`MalformedJSON`, and
@@ -100,7 +100,7 @@ def read_descriptor(descriptor: AnyDescriptor) -> tuple[Descriptor, PreparedDesc
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
-def _read_text(text: bytes) -> tuple[Descriptor, PreparedDescriptor]:
+def _read_text(text: bytes) -> tuple[OperatorDescriptor, PreparedDescriptor]:
     stated = registry.parse(text)
     return stated, prepare_descriptor(stated)
 

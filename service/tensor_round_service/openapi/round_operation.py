@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, NotRequired
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired
 
-from pydantic import ConfigDict, Field, WithJsonSchema, with_config
+from pydantic import ConfigDict, Discriminator, Field, Tag, WithJsonSchema, with_config
 from typing_extensions import TypeAliasType, TypedDict
 
 from tensor_round.contract.dtypes import DTYPES
 from tensor_round.contract.errors import REFUSALS
-from tensor_round.contract.operators import registry
-from tensor_round.contract.operators.registry import SPELLINGS
+from tensor_round.contract.operators.dialect import Dialect
+from tensor_round.contract.operators.model import OperatorDescriptor
+from tensor_round.contract.operators.registry import DIALECTS, SPELLINGS
 from tensor_round.contract.rounding import Rounding
 from tensor_round.contract.wire import http_fields
 
@@ -39,7 +42,25 @@ Numbers = Annotated[
         description="Numbers, nested as the shape or flat; a tensor of rank 0 is one number.",
     ),
 ]
-Descriptor = TypeAliasType("Descriptor", registry.Descriptor)
+
+if TYPE_CHECKING:
+    Descriptor = OperatorDescriptor
+else:
+
+    def _descriptors_of(dialect: Dialect) -> TypeAliasType:
+        """The descriptors of a dialect as one type, by the operator that a document names."""
+
+        def name_of(value: Any) -> str:
+            is_read = isinstance(value, OperatorDescriptor)
+            return (type(value) if is_read else dialect.form_of(value)).__name__
+
+        forms = [Annotated[form, Tag(form.__name__)] for form in dialect.forms]
+        name = dialect.forms[0].__name__.replace("Descriptor", "Operator")
+        return TypeAliasType(name, Annotated[reduce(or_, forms), Discriminator(name_of)])
+
+    _BY_DIALECT = reduce(or_, map(_descriptors_of, DIALECTS.values()))
+    #: A descriptor of any dialect, as the document has it; the routes read it by the registry.
+    Descriptor = TypeAliasType("Descriptor", Annotated[_BY_DIALECT, Field(discriminator="dialect")])
 
 
 @with_config(ConfigDict(extra="forbid"))

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urljoin
 
 import pytest
+from pydantic import TypeAdapter
 
 from support.cases.descriptors import EXAMPLES
 from support.devices.host_device import HostDevice
@@ -22,6 +23,7 @@ from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.backends.cuda.backend import CupyBackend
 from tensor_round_service.engine.engine import Engine
 from tensor_round_service.openapi.errors import EXAMPLES as REFUSED
+from tensor_round_service.openapi.round_operation import Descriptor
 from tensor_round_service.settings import Settings
 
 Document = dict[str, Any]
@@ -224,6 +226,40 @@ def test_the_descriptors_are_components(document: Document) -> None:
     (text,) = header["schema"]["examples"]
     assert registry.parse(text.encode())
     assert text in header["description"]
+
+
+def test_the_schema_documents_every_operator() -> None:
+    schema = TypeAdapter(Descriptor).json_schema()
+
+    def target(reference: str) -> Any:
+        return schema["$defs"][reference.rpartition("/")[2]]
+
+    assert schema["discriminator"]["propertyName"] == "dialect"
+    mapping = schema["discriminator"]["mapping"]
+    assert mapping.keys() == DIALECTS.keys()
+    assert [one["$ref"] for one in schema["oneOf"]] == [mapping[name] for name in DIALECTS]
+    for name, reference in mapping.items():
+        forms = [target(one["$ref"]) for one in target(reference)["oneOf"]]
+        examples = [form.example for form in DIALECTS[name].forms]
+        assert [model["examples"] for model in forms] == [[example] for example in examples]
+        for model in forms:
+            assert model["additionalProperties"] is False
+            # Which a constructor need not be told.
+            assert model["required"][0] == "dialect"
+            assert model["properties"]["dialect"]["const"] == name
+            assert "default" not in model["properties"]["dialect"]
+            assert model["description"]
+    modes = schema["$defs"]["ElementWiseRoundDesc"]["properties"]["RoundingMode"]
+    names, numbers = modes["anyOf"]
+    assert {"TOWARD_ZERO", "DML_ROUNDING_MODE_TOWARD_ZERO"} <= set(names["enum"])
+    assert set(numbers["enum"]) == {0, 1, 2}
+
+
+@pytest.mark.parametrize("operator", EXAMPLES)
+def test_the_schema_s_type_reads_each_example(operator: str) -> None:
+    read = TypeAdapter(Descriptor).validate_python(EXAMPLES[operator])
+    assert read == registry.validate(EXAMPLES[operator])
+    assert TypeAdapter(Descriptor).validate_python(read) is read
 
 
 def test_every_refusal_has_an_example_of_its_code(document: Document) -> None:

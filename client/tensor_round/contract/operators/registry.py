@@ -13,13 +13,9 @@ import contextlib
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache, reduce
-from operator import or_
+from functools import lru_cache
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
-
-from pydantic import Discriminator, Field, Tag
-from typing_extensions import TypeAliasType
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ..dtypes import BY_NAME
 from ..errors import Fault, InvalidDescriptor, MalformedJSON
@@ -79,26 +75,6 @@ OperatorWord = Literal[
     "mlir:math.floor",
 ]  # fmt: skip
 
-if TYPE_CHECKING:
-    Descriptor = OperatorDescriptor
-else:
-
-    def _schema_of(dialect: Dialect) -> TypeAliasType:
-        """The descriptors of a dialect as one type, by the operator that a document names."""
-
-        def name_of(value: Any) -> str:
-            is_read = isinstance(value, OperatorDescriptor)
-            return (type(value) if is_read else dialect.form_of(value)).__name__
-
-        forms = [Annotated[form, Tag(form.__name__)] for form in dialect.forms]
-        name = dialect.forms[0].__name__.replace("Descriptor", "Operator")
-        return TypeAliasType(name, Annotated[reduce(or_, forms), Discriminator(name_of)])
-
-    #: A descriptor of any dialect, as schemas document it. To read one, use :func:`validate`.
-    Descriptor = Annotated[
-        reduce(or_, map(_schema_of, DIALECTS.values())), Field(discriminator="dialect")
-    ]
-
 #: The deepest nesting of objects and arrays; valid descriptors have at most five levels.
 _DEPTH_LIMIT = 16
 
@@ -107,7 +83,7 @@ _DEPTH_LIMIT = 16
 _VALUE_LIMIT = 512
 
 
-def validate(document: object) -> Descriptor:
+def validate(document: object) -> OperatorDescriptor:
     """The descriptor in a parsed JSON document.
 
     Raises :class:`InvalidDescriptor` with every wrong field, type and name. Rules on several
@@ -135,7 +111,7 @@ def refuse_oversized(document: object) -> None:
         raise InvalidDescriptor.at((), f"a descriptor must have at most {_VALUE_LIMIT} values")
 
 
-def parse(data: bytes) -> Descriptor:
+def parse(data: bytes) -> OperatorDescriptor:
     """The descriptor in a JSON text.
 
     Raises :class:`MalformedJSON`, and what :func:`validate` raises.
@@ -155,7 +131,7 @@ def catalog() -> dict[str, Any]:
     return {name: dialect.describe() for name, dialect in DIALECTS.items()}
 
 
-def operator_of(descriptor: Descriptor) -> RoundOperator:
+def operator_of(descriptor: OperatorDescriptor) -> RoundOperator:
     """The operator of a descriptor."""
     return DIALECTS[descriptor.dialect].operator_of(descriptor).object.of(descriptor)
 

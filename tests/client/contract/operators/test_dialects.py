@@ -11,7 +11,6 @@ import copy
 import json
 import pickle
 import re
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
 from functools import reduce
@@ -22,14 +21,12 @@ from types import UnionType
 from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 import pytest
-from pydantic import TypeAdapter
 
 import tensor_round as tr
 from support.cases import descriptors
 from support.cases.descriptors import CASES, EXAMPLES, faults, paths, resolved, varied
 from support.cases.dialect import ABSENT, Broken, Changes, Document, OperatorCases, Whole
 from tensor_round.contract.dtypes import BY_NAME
-from tensor_round.contract.errors import InvalidDescriptor, MalformedJSON, problem
 from tensor_round.contract.operators import registry
 from tensor_round.contract.operators.dialect import Operator
 from tensor_round.contract.operators.model import OneOf
@@ -39,11 +36,9 @@ from tensor_round.contract.operators.registry import (
     DIALECTS,
     OPERATORS,
     SPELLINGS,
-    Descriptor,
     catalog,
     operator_from_text,
     operator_of,
-    parse,
     validate,
 )
 from tensor_round.contract.rounding import Rounding
@@ -378,106 +373,6 @@ def test_the_page_shows_the_examples_and_names_their_optional_fields() -> None:
     }
 
 
-# document, the message's end
-NO_DIALECT: dict[str, tuple[Any, str]] = {
-    "none": ({}, "is required: one of "),
-    "unknown": ({"dialect": "torch"}, 'got "torch"'),
-    "upper case": ({"dialect": "ONNX"}, 'got "ONNX"; did you mean onnx?'),
-    "list": ({"dialect": ["onnx"]}, "got an array"),
-}
-
-
-@pytest.mark.parametrize(("document", "begin"), NO_DIALECT.values(), ids=NO_DIALECT)
-def test_without_a_dialect_all_are_named(document: Any, begin: str) -> None:
-    found = faults(document)
-
-    assert found.keys() == {"dialect"}
-    assert found["dialect"].startswith(begin)
-    assert found["dialect"].endswith(", ".join(DIALECTS))
-
-
-@pytest.mark.parametrize(
-    ("document", "got"), [([], "an array"), ("onnx", '"onnx"'), (1, "1"), (None, "null")]
-)
-def test_descriptor_must_be_an_object(document: Any, got: str) -> None:
-    rule = f"a descriptor must be an object with dialect or operator, got {got}"
-    assert faults(document) == {"": rule}
-
-
-def test_a_long_value_is_not_echoed() -> None:
-    found = faults(varied("onnx", {"op_type": "R" * 10_000, "x" * 10_000: 1}))
-
-    assert all(len(path) <= 40 and len(message) < 100 for path, message in found.items())
-
-
-def test_quoted_input_never_breaks_the_message() -> None:
-    document = varied("openvino", {"data.mode": "{message}\n", "a\nb": 1, "{x}": 1})
-
-    found = faults(document)
-
-    assert found.keys() == {"data.mode", "a\\nb", "{x}"}
-    assert found["data.mode"].startswith('got "{message}\\n"; openvino')
-
-
-def test_a_lone_surrogate_never_reaches_an_answer() -> None:
-    for document in (
-        varied("onnx", {"\ud800": 1}),
-        varied("onnx", {"op_type": "\ud800"}),
-        {"dialect": "\ud800"},
-    ):
-        with pytest.raises(InvalidDescriptor) as refused:
-            validate(document)
-        json.dumps(problem(refused.value), ensure_ascii=False).encode("utf-8")
-
-
-VAST: dict[str, Document] = {
-    "unknown fields": varied("onnx", {str(n): n for n in range(100_000)}),
-    "sizes": varied("onnx", {"input.shape": ["x"] * 100_000}),
-    "nested lists": varied("onnx", {"input.shape": [[[]] * 500] * 500}),
-}
-
-
-@pytest.mark.parametrize("document", VAST.values(), ids=VAST)
-def test_a_vast_document_is_refused_at_once_and_in_few_words(document: Document) -> None:
-    start = time.thread_time()
-    with pytest.raises(InvalidDescriptor) as refused:
-        validate(document)
-
-    assert time.thread_time() - start < 0.2
-    assert len(refused.value.detail) < 10_000
-
-
-@pytest.mark.parametrize("item", ['"%05x":0', '"%05x":[]', '"%05x":{"a":1}'])
-def test_a_vast_text_is_refused_before_anything_is_made_of_it(item: str) -> None:
-    few, many = ("{" + ",".join(item % i for i in range(n)) + "}" for n in (100, 1000))
-    with pytest.raises(InvalidDescriptor, match="dialect: is required"):
-        parse(few.encode())
-    with pytest.raises(MalformedJSON, match="512 values"):
-        parse(many.encode())
-
-
-def test_as_many_faults_as_are_listed_are_all() -> None:
-    for count in (32, 33, 100):
-        with pytest.raises(InvalidDescriptor) as refused:
-            validate(varied("onnx", {str(n): n for n in range(count)}))
-        told = [fault.msg for fault in refused.value.faults]
-        assert told == ["unknown field"] * 32 + [f"and {count - 32} more errors"] * (count > 32)
-
-
-def test_a_text_nests_sixteen_levels_deep_and_a_document_has_512_values() -> None:
-    deep = [b'{"dialect":"onnx","a":' + b"[" * n + b"]" * n + b"}" for n in (15, 16)]
-    with pytest.raises(InvalidDescriptor, match="a: unknown field"):
-        parse(deep[0])
-    with pytest.raises(MalformedJSON, match="deeper than 16"):
-        parse(deep[1])
-    # Three members of the document, their keys not counted.
-    short = [{"operator": "onnx", "dtype": "float32", "shape": [1] * n} for n in (509, 510)]
-    with pytest.raises(InvalidDescriptor, match="shape: must have at most 32 dimensions, got 509"):
-        validate(short[0])
-    with pytest.raises(InvalidDescriptor, match="must have at most 512 values"):
-        validate(short[1])
-
-
 @each_operator
 def test_every_version_in_the_catalog_is_accepted_by_its_field(operator: str) -> None:
     described = json.loads(json.dumps(catalog()))
@@ -507,51 +402,3 @@ def test_the_opsets_of_onnx_are_those_of_its_operators() -> None:
         "Ceil": [6, 13],
         "Cast": [9, 13, 19, 21, 23, 24, 25],
     }
-
-
-def test_the_schema_documents_every_operator() -> None:
-    schema = TypeAdapter(Descriptor).json_schema()
-
-    def target(reference: str) -> Any:
-        return schema["$defs"][reference.rpartition("/")[2]]
-
-    assert schema["discriminator"]["propertyName"] == "dialect"
-    mapping = schema["discriminator"]["mapping"]
-    assert mapping.keys() == DIALECTS.keys()
-    assert [one["$ref"] for one in schema["oneOf"]] == [mapping[name] for name in DIALECTS]
-    for name, reference in mapping.items():
-        forms = [target(one["$ref"]) for one in target(reference)["oneOf"]]
-        examples = [form.example for form in DIALECTS[name].forms]
-        assert [model["examples"] for model in forms] == [[example] for example in examples]
-        for model in forms:
-            assert model["additionalProperties"] is False
-            # Which a constructor need not be told.
-            assert model["required"][0] == "dialect"
-            assert model["properties"]["dialect"]["const"] == name
-            assert "default" not in model["properties"]["dialect"]
-            assert model["description"]
-    modes = schema["$defs"]["ElementWiseRoundDesc"]["properties"]["RoundingMode"]
-    names, numbers = modes["anyOf"]
-    assert {"TOWARD_ZERO", "DML_ROUNDING_MODE_TOWARD_ZERO"} <= set(names["enum"])
-    assert set(numbers["enum"]) == {0, 1, 2}
-
-
-@pytest.mark.parametrize(
-    ("path", "changed", "meant"),
-    [
-        ("roundng", {"rounding": ABSENT}, "rounding"),
-        ("input.dtpe", {"input.dtype": ABSENT}, "dtype"),
-    ],
-)
-def test_unknown_field_suggests_the_one_of_a_similar_name(
-    path: str, changed: dict[str, Any], meant: str
-) -> None:
-    found = faults(varied("ieee754", {path: "x", **changed}))
-    assert found[path] == f"unknown field; did you mean {meant}?"
-
-
-@each_operator
-def test_the_schema_s_type_reads_each_example(operator: str) -> None:
-    read = TypeAdapter(Descriptor).validate_python(EXAMPLES[operator])
-    assert read == validate(EXAMPLES[operator])
-    assert TypeAdapter(Descriptor).validate_python(read) is read
