@@ -308,7 +308,7 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
         return script.saturated(term, width, signed=signed)
 
     def _cast_float(self, term: Term, into: np.dtype[Any]) -> Term:
-        """A float of another width; a NaN becomes quiet and keeps its sign, as on every processor."""
+        """A float of another width; a NaN becomes quiet, as on every processor, with its sign."""
         script, width = self.script, 8 * into.itemsize
         operand, term = script.bits(term), script.number(term)
         made = script.converted(term, width)

@@ -20,8 +20,8 @@ from ..dialects.directml import (
     DirectMLFloor,
     DirectMLFloorDescriptor,
     DirectMLRound,
-    FeatureLevel,
 )
+from ..directml_levels import FeatureLevel
 from .sources import only, read_file, refuse_name
 
 #: The longest text, in bytes. A model may include the values of its resources.
