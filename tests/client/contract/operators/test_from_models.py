@@ -95,7 +95,7 @@ def test_other_operators_that_round_are_read() -> None:
         (cast(to=99), 22, "to: got 99; onnx: Cast takes"),
         (cast(to=17), 18, "to: FLOAT8E4M3FN needs opset 19"),
         (cast(to=1, saturate=1), 18, "saturate needs opset 19"),
-        (cast(to=1, saturate=2), 19, "saturate: must be 0 or 1"),
+        (cast(to=1, saturate=2), 19, "saturate: must be at most 1, got 2"),
         (cast(to=1, axis=1), 19, "attribute: onnx: Cast has only the attributes to, saturate"),
         (cast(to=24, round_mode=b"\xff"), 24, "round_mode: "),
     ],
