@@ -50,7 +50,7 @@ EXCEPTIONS: dict[Path, tuple[str, str]] = {
 }
 #: What must be installed for a package to be imported, of the extras that it needs.
 LIBRARIES: dict[str, set[str]] = {
-    "client": {"numpy", "ml_dtypes", "pydantic", "pydantic_core", "typing_extensions", "httpx2"},
+    "client": {"numpy", "ml_dtypes", "pydantic", "pydantic_core", "httpx2"},
     "service": {
         "numpy",
         "pydantic",

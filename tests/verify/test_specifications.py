@@ -58,7 +58,7 @@ def test_a_name_is_found_whole_or_by_its_family() -> None:
     assert [row.name for row in find("DirectML.element_wise_round")] == [
         "directml.ELEMENT_WISE_ROUND"
     ]
-    assert len(find("stablehlo")) == 2
+    assert len(find("stablehlo")) == 3
     assert find("stable") == ()
 
 

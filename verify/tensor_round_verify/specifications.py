@@ -46,13 +46,18 @@ _FLOATS = "floats"
 #: The rows of the dialects first.
 SPECIFICATIONS: tuple[Specification, ...] = (
     Specification("ieee754.roundToIntegral", "by mode", "five directions", "floats", "scalar", *IEEE, "IEEE 754-2019, 5.9", "ieee754"),
+    Specification("ieee754.convertFormat", "by mode", "five directions; overflow by the direction (7.4); to integers 5.8", "floats", "scalar", *IEEE, "IEEE 754-2019, 5.4.2"),
     Specification("onnx.Round", "even", "integral values, zeros, NaN and infinities are returned as they are", "float16 float32 float64; bfloat16 from opset 22", "any", "of a zero operand kept", "x itself", "ONNX Round-11, Round-22", "onnx"),
+    Specification("onnx.Cast", "even", "8-bit floats saturate by default; float to integer out of range is undefined; integers keep their low bits", "numeric, by version", "any", "of the operand, but not in fnuz types", "NaN; to an integer undefined", "ONNX Cast-9 to Cast-25"),
     Specification("openvino.Round", "by mode", "half_to_even (default) or half_away_from_zero", "any numeric type; integers as they are", "any", *SILENT, "OpenVINO Round-5", "openvino"),
     Specification("directml.ELEMENT_WISE_ROUND", "by mode", "HALVES_TO_NEAREST_EVEN, TOWARD_ZERO, or TOWARD_INFINITY, which is halves away", "float32 float16", "4 at feature level 2_1, 1 to 8 from 3_0", *SILENT, "DML_ELEMENT_WISE_ROUND_OPERATOR_DESC", "directml"),
+    Specification("directml.CAST", "not defined", "casts each element to the output's type", "float64 from feature level 4_1, float32 float16, integers", "4, 1 to 8 from 3_1", *SILENT, "DML_CAST_OPERATOR_DESC"),
     Specification("webnn.roundEven", "even", "halves to the nearest even value; the tests' tolerance is 0 ULP", "float32 float16", "any; 0 to 5 required", *SILENT, "webnn index.bs, roundEven; WPT round_even.https.any.js", "webnn"),
+    Specification("webnn.cast", "even", "infinity if out of range; float to integer truncated, out of range implementation-defined; integers keep their low bits", "float32 float16 int32 uint32 int64 uint64 int8 uint8 int4 uint4", "any; 0 to 5 required", *SILENT, "webnn index.bs, cast; WPT cast.https.any.js"),
     Specification("webnn.quantizeLinear", "even", "clamp(roundEven(input / scale) + zeroPoint); the tests' tolerance is 1", "float32 float16 to int8 uint8 and others", "any", *SILENT, "webnn index.bs, quantizeLinear; WPT quantizeLinear.https.any.js"),
     Specification("stablehlo.round_nearest_even", "even", "IEEE roundToIntegralTiesToEven; no guarantee of accuracy", "f4 f6 f8 bf16 f16 f32 f64, or quantized per tensor", "any", *IEEE, "stablehlo spec.md, round_nearest_even", "stablehlo"),
     Specification("stablehlo.round_nearest_afz", "away", "IEEE roundToIntegralTiesToAway; no guarantee of accuracy", "f4 f6 f8 bf16 f16 f32 f64, or quantized per tensor", "any", *IEEE, "stablehlo spec.md, round_nearest_afz", "stablehlo"),
+    Specification("stablehlo.convert", "not defined", "exact if representable, otherwise to be decided (issue 180); float to integer truncated", "all but quantized", "any", *SILENT, "stablehlo spec.md, convert"),
     Specification("array_api.round", "even", "trunc, ceil and floor beside it; complex numbers by parts", "numeric; integers as they are", "any", "of a zero operand kept", "NaN", "Array API standard, elementwise functions", "array_api"),
     Specification("mlir.math.roundeven", "even", "trunc, ceil and floor beside it; lowered to llvm.roundeven", "floats", "scalar, vector, tensor", *SILENT, "MathOps.td; reviews.llvm.org/D132375", "mlir"),
     Specification("mlir.math.round", "away", "regardless of the current rounding direction; lowered to llvm.round", "floats", "scalar, vector, tensor", *SILENT, "MathOps.td; reviews.llvm.org/D128662", "mlir"),
