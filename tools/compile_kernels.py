@@ -38,7 +38,7 @@ from tensor_round_service.backends.select import open_cupy
 ARCHITECTURES = (75, 80, 90, 100)
 
 #: Conversions have one text: these types have each of its branches, and every width.
-CONVERTED = ("float64", "float32", "float16", "float8_e8m0fnu", "float4_e2m1fn", "int64", "uint4")
+CONVERTED = ("float64", "float32", "float8_e8m0fnu", "float4_e2m1fn", "int64")
 
 #: CuPy's own numbers for kinds of arguments.
 _ARRAY, _INDEXER, _SCALAR = 1, 2, 3

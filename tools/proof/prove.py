@@ -17,6 +17,9 @@ from .solve import solve
 
 #: Look-up tables are compared with the reference entry by entry, which needs no solver.
 TABLES = "NumPy tables"
+#: Why a control does not hold; if it is unsatisfiable, the assumptions cannot be met.
+CONTROL = "its control is {}"
+IMPOSSIBLE = CONTROL.format("unsat")
 #: Applies a function to items: ``map``, or that of an executor.
 Each = Callable[..., Iterator[Any]]
 
@@ -79,9 +82,11 @@ def prove(
 def settle(job: Job, solver: str, limit: float) -> Outcome:
     """Read and prove one text. Of its claims the digests are kept: all would take gigabytes."""
     outcome = read(job)
-    for problem, seconds in (ask(claim, solver, limit) for claim in outcome.claims):
-        outcome.seconds += seconds
-        outcome.problems += [problem] if problem else []
+    answers = [ask(claim, solver, limit) for claim in outcome.claims]
+    # A combination of branches that no block takes has no control; another one must have it.
+    allowed = ["", IMPOSSIBLE] if any(not problem for problem, _ in answers) else [""]
+    outcome.problems += [problem for problem, _ in answers if problem not in allowed]
+    outcome.seconds = sum(seconds for _, seconds in answers)
     digests = (sha256(claim.denial.encode()).hexdigest() for claim in outcome.claims)
     outcome.claims = [Claim(digest, "") for digest in digests]
     return outcome
@@ -115,4 +120,4 @@ def ask(claim: Claim, solver: str, limit: float) -> tuple[str, float]:
         return f"the solver says {denial.result} after {denial.seconds:.0f} s", denial.seconds
     control = solve(claim.control, solver, limit)
     seconds = denial.seconds + control.seconds
-    return ("" if control.result == "sat" else f"its control is {control.result}"), seconds
+    return ("" if control.result == "sat" else CONTROL.format(control.result)), seconds
