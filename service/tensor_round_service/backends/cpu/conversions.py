@@ -200,8 +200,10 @@ def _float_to_float(function: Convert, source: DType, target: DType) -> tuple[St
     else:
         run = _on_a_grid
 
-    # By an addition they become numbers, and a wider type has numbers beside them.
-    needs_infinities = run is _on_a_grid or function.saturates
+    # By an addition they become numbers, by a set last bit NaNs; a wider type has numbers beside
+    # them.
+    is_marked = run is _float64_to_float32 and function.rounding is Rounding.TIES_TO_AWAY
+    needs_infinities = run is _on_a_grid or function.saturates or is_marked
 
     def finished(block: Bits, out: Bits) -> None:
         run(function, target, block, out)
