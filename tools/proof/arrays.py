@@ -244,6 +244,11 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
         if name in ("maximum", "minimum") and dtype.kind in "iu":
             order = "gt" if name == "maximum" else "lt"
             return self.script.select(_compare(self.script, order, dtype, *operands), *operands)
+        if name in ("maximum", "minimum") and dtype.kind == "f":
+            order, (one, other) = "gt" if name == "maximum" else "lt", operands
+            is_one = self.script.apply(order, one, other)
+            is_one = self.script.apply("or", is_one, self.script.apply("is_nan", one))
+            return self.script.select(is_one, one, other)
         if name == "right_shift":
             return self.script.apply("ashr" if dtype.kind == "i" else "lshr", *operands)
         if name not in _UFUNCS[dtype.kind]:
@@ -258,9 +263,14 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
             pairs = rows * (len(choices) if len(rows) == 1 else 1)
             chosen = (self.script.select(c, *pair) for c, pair in zip(choices, pairs, strict=True))
             return self._made(chosen, dtype)
-        if function is np.clip and len(args) == 3 and not kwargs:
+        if function is np.clip and len(args) == 3 and set(kwargs) <= {"out"}:
             dtype, rows = self._alike(*args)
-            return self._made((self._clipped(dtype, *row) for row in rows), dtype)
+            target = kwargs.get("out", self._made([row[0] for row in rows], dtype))
+            if target.dtype != dtype:
+                raise Refused(f"{dtype} into {target.dtype}")
+            for cell, row in zip(target.cells, rows, strict=True):
+                cell.term = self._clipped(dtype, *row)
+            return target
         if function is np.copyto and set(kwargs) <= {"casting"}:
             target, source = args
             for cell, made in zip(target.cells, source.cast(target.dtype), strict=True):
@@ -301,10 +311,7 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
         if kind != "f":
             return script.resize(term, width, signed=kind == "i")
         signed = into.kind == "i"
-        low, high = (-(1 << width - 1), 1 << width - 1) if signed else (0, 1 << width)
-        for relation, end in (("ge", low), ("lt", high)):
-            limit = script.real(float(end), term.sort.width)
-            script.demands.append(script.apply(relation, term, limit))
+        script.demands.append(script.is_within(term, width, signed=signed))
         return script.saturated(term, width, signed=signed)
 
     def _cast_float(self, term: Term, into: np.dtype[Any]) -> Term:

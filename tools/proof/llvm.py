@@ -39,7 +39,7 @@ _HARMLESS_CALLS = (
     "llvm.lifetime.",
 )
 _KNOWN = {*_BINARY, "icmp", "fcmp", "select", "bitcast", "zext", "sext", "trunc", "load", "store"}
-_KNOWN |= {"uitofp", "sitofp", "fpext", "fptrunc", "shufflevector"}
+_KNOWN |= {"uitofp", "sitofp", "fpext", "fptrunc", "fptosi", "fptoui", "shufflevector"}
 _KNOWN |= {"br", "ret", "phi", "getelementptr", "alloca"}  # addresses and control
 _NAME = re.compile(r"(%[\w.\-]+) = ")
 
@@ -117,6 +117,10 @@ class _Lanes:
             return script.apply("not", script.apply(_UNORDERED[flags[0]], *operands))
         if opcode == "select" and not flags:
             return script.select(*operands)
+        if opcode in ("fptosi", "fptoui") and not flags:
+            signed = opcode == "fptosi"
+            script.demands.append(script.is_within(operands[0], sort.width, signed=signed))
+            return script.saturated(operands[0], sort.width, signed=signed)
         if opcode in ("uitofp", "sitofp", "fpext", "fptrunc") and not (
             flags and opcode != "uitofp"
         ):

@@ -221,6 +221,13 @@ class Script:
         convert = "to_fp" if signed or value.sort.kind == "float" else "to_fp_unsigned"
         return self.define(sort, f"((_ {convert} {exponent(sort)}) RNE {value.text})")
 
+    def is_within(self, value: Term, width: int, *, signed: bool) -> Term:
+        """Whether a float is within the range of an integer, when it is truncated; no NaN is."""
+        low, above = (-(1 << width - 1), 1 << width - 1) if signed else (0, 1 << width)
+        limits = (self.real(float(end), value.sort.width) for end in (low, above))
+        relations = zip(("ge", "lt"), limits, strict=True)
+        return self.all(*(self.apply(name, value, limit) for name, limit in relations))
+
     def saturated(self, value: Term, width: int, *, signed: bool) -> Term:
         """A float truncated to an integer: beyond the range the nearest end, of NaN 0."""
         low, high = (-(1 << width - 1), (1 << width - 1) - 1) if signed else (0, (1 << width) - 1)
