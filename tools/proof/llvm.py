@@ -118,9 +118,11 @@ class _Lanes:
         if opcode == "select" and not flags:
             return script.select(*operands)
         if opcode in ("fptosi", "fptoui") and not flags:
+            # Out of range it is anything: a select may still leave it out.
             signed = opcode == "fptosi"
-            script.demands.append(script.is_within(operands[0], sort.width, signed=signed))
-            return script.saturated(operands[0], sort.width, signed=signed)
+            is_within = script.is_within(operands[0], sort.width, signed=signed)
+            made = script.saturated(operands[0], sort.width, signed=signed)
+            return script.select(is_within, made, script.declare(sort))
         if opcode in ("uitofp", "sitofp", "fpext", "fptrunc") and not (
             flags and opcode != "uitofp"
         ):
