@@ -299,7 +299,9 @@ DIALECT = Dialect(
             selected_by=("reduce_precision",),
             versions=(REDUCE_VERSION,),
             dtypes=DTYPES,
-            unspecified={"overflow in a type without infinity": "NaN"},
+            unspecified={
+                "overflow in a type without infinity": "NaN, or without one the largest number"
+            },
         ),
     ),
 )
