@@ -50,7 +50,7 @@ class Findings:
 async def exchange(port: int, message: bytes) -> Response | None:
     """The first final response to these bytes, or what of it came before the connection ended."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    received, is_over = bytearray(), False
+    received, is_over, is_head = bytearray(), False, message.startswith(b"HEAD ")
     try:
         writer.write(message)
         async with asyncio.timeout(TIMEOUT):
@@ -62,7 +62,8 @@ async def exchange(port: int, message: bytes) -> Response | None:
                     continue
                 more = await reader.read(1 << 16)
                 received += more
-                is_over = not more
+                # A response to HEAD ends with its head, and the connection may stay open.
+                is_over = not more or (is_head and b"\r\n\r\n" in received)
     except ConnectionError:
         pass  # what came before counts
     finally:

@@ -81,7 +81,7 @@ class Call:
         """Bytes of the packed results of so many contiguous bytes of whole elements."""
         return self.output.dtype.nbytes(self.input.dtype.count(nbytes))
 
-    @property
+    @cached_property
     def keeps_width(self) -> bool:
         """Whether a result has as many bits as its operand."""
         return self.input.dtype.width == self.output.dtype.width

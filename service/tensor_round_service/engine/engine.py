@@ -75,7 +75,7 @@ class Engine:
         """
         if target is None:
             if call.is_in_place:
-                target = in_place(call, source)
+                target = source if call.keeps_width else in_place(call, source)
             else:
                 target = job.allocate(call.output.byte_length)
         try:

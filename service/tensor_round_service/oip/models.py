@@ -143,7 +143,10 @@ def _carried(datatype: str, dtype: DType, carried: object) -> DType:
 
 
 def _not_accepted(model: Model, got: str) -> InvalidDescriptor:
-    accepted = ", ".join(map(_protocol_name, model.dtypes))
+    carried = ", ".join(dtype.name for dtype in model.dtypes if dtype.oip is None)
+    named = [dtype.oip for dtype in model.dtypes if dtype.oip is not None]
+    by_parameter = [f"{CARRIER.oip} with the parameter dtype {carried}"] if carried else []
+    accepted = ", ".join([*named, *by_parameter])
     rule = f"got {got}; model {model.name} version {model.version} takes {accepted}"
     return InvalidDescriptor.at((), rule)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 
 from tensor_round.contract.call import Call, wrong_size
@@ -89,7 +88,7 @@ def _call_of(operator: RoundOperator, header: npy.NpyHeader, dtype: DType) -> Ca
     """The call on a file; raises :class:`InvalidDescriptor` if the operator refuses the tensor."""
     # ieee754 accepts the rank of every .npy file.
     has_any_rank = isinstance(operator, IEEE754Round | IEEE754Convert)
-    shape = (math.prod(header.shape),) if has_any_rank else header.shape
+    shape = () if has_any_rank else header.shape
     resolved = operator.prepare(dtype.name, shape).call
     target = resolved.output.dtype
     if dtype.is_sub_byte or target.is_sub_byte:

@@ -76,7 +76,7 @@ def _round_stored(engine: Engine, plan: Plan, source: Bytes, job: Job) -> Bytes:
     if plan.is_swapped:
         source.view(given.bits).byteswap(inplace=True)
     target = engine.round(call, pack(source) if given.is_sub_byte else source, job)
-    if plan.is_swapped and npy.has_byte_order(result):
+    if plan.is_swapped and (result is given or npy.has_byte_order(result)):
         target.view(result.bits).byteswap(inplace=True)
     if result.is_sub_byte:
         packed, target = target, job.allocate(call.output.element_count)

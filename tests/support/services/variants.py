@@ -113,11 +113,11 @@ class DeviceService(Variant):
         device = HostDevice()
 
         def fault(operation: str) -> None:
-            if operation == "round":
+            if operation == "run":
                 raise DeviceFailed("an illegal memory access was encountered")
 
         def full(operation: str) -> None:
-            if operation == "round":
+            if operation == "run":
                 raise OutOfDeviceMemory("out of memory")
 
         def open_devices(_numbers: Sequence[int] | None, _pool: int | None) -> Sequence[Device]:

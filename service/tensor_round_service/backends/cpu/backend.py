@@ -20,7 +20,7 @@ from tensor_round.contract.functions import Function
 from tensor_round.contract.layout import Layout
 
 from .. import Bytes, Round
-from .loops import Loop, loop
+from .loops import LOOPS, Loop, loop
 from .strided import copy_strided, run_strided
 
 #: Parts of a run for different threads begin at multiples of this.
@@ -113,25 +113,27 @@ class NumpyBackend:
             count = target.size // output.dtype.itemsize
             self._run(call, target, target, count, count * output.dtype.itemsize)
         else:
-            run_strided(self._loop(call).run, call, source, target)
+            of = call.function, call.input.dtype, output.dtype
+            run_strided(loop(*of).run, call, source, target)
         if call.is_flat and output.element_bytes < target.size:
             target[output.element_bytes :] = 0
         if output.has_spare_bits:
             clear_spare_bits(target, output)
         return self.name
 
-    def _loop(self, call: Call) -> Loop:
-        of = call.function, call.input.dtype, call.output.dtype
-        return (self._kernels and self._kernels.get(*of)) or loop(*of)
-
     def _run(self, call: Call, source: Bytes, target: Bytes, count: int, nbytes: int) -> None:
         """Make the first ``count`` elements of ``target``, in ``nbytes``, from those of another."""
-        by = self._loop(call)
+        of = call.function, call.input.dtype, call.output.dtype
+        by = (self._kernels and self._kernels.get(*of)) or LOOPS[type(call.function)](*of)
         if source.size >= by.split_bytes and self._threads > 1:
             self._run_on_all_cores(by, call, source, target, count)
             return
         results = target if nbytes == target.size else target[:nbytes]
-        by.run(results if source is target else source, results, count)
+        operands = results
+        if source is not target:
+            length = call.input.element_bytes
+            operands = source if length == source.size else source[:length]
+        by.run(operands, results, count)
 
     def _run_on_all_cores(
         self, by: Loop, call: Call, source: Bytes, target: Bytes, count: int

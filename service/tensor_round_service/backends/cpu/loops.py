@@ -34,7 +34,7 @@ class Loop:
 
 def loop(function: Function, source: DType, target: DType) -> Loop:
     """The fastest loop with NumPy for a function that is no copy."""
-    return _LOOPS[type(function)](function, source, target)
+    return LOOPS[type(function)](function, source, target)
 
 
 def _to_integral(function: Function, dtype: DType, _target: DType) -> Loop:
@@ -74,7 +74,8 @@ def _conversion(function: Function, source: DType, target: DType) -> Loop:
     return Loop(partial(convert, steps, source, target), 1 << 20)
 
 
-_LOOPS: dict[type[Function], Callable[[Function, DType, DType], Loop]] = {
+#: The makers of loops, by the kind of function.
+LOOPS: dict[type[Function], Callable[[Function, DType, DType], Loop]] = {
     RoundToIntegral: _to_integral,
     Convert: _conversion,
     ReducePrecision: _conversion,

@@ -71,14 +71,14 @@ def ids(number: int) -> str:
 
 KINDS = {
     "first of its kind": Kind(
-        lambda n: message(TENSOR.reshape(SHAPES[n])), 130, requests=len(SHAPES) - WARM_UP
+        lambda n: message(TENSOR.reshape(SHAPES[n])), 147, requests=len(SHAPES) - WARM_UP
     ),
-    "later": Kind(lambda _: request(), 42),
+    "later": Kind(lambda _: request(), 44),
     "X-API-Key": Kind(lambda _: request(f"X-API-Key: {KEY}"), 50, has_keys=True),
     "Bearer": Kind(lambda _: request(f"Authorization: Bearer {KEY}"), 50, has_keys=True),
     "x-request-id": Kind(lambda n: request(f"x-request-id: {n:016x}"), 50),
     "traceparent": Kind(lambda n: request(ids(n)), 50),
-    "no origin": Kind(lambda _: request(), 43, cors_origins="http://page.example"),
+    "no origin": Kind(lambda _: request(), 45, cors_origins="http://page.example"),
     "inference": Kind(lambda _: inference(), 59),
     "chunked": Kind(lambda _: chunked(), 65),
 }

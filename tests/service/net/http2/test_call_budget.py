@@ -25,7 +25,7 @@ REQUESTS = 100
 
 @pytest.mark.parametrize(
     ("own", "budget"),
-    [(lambda _: {}, 61), (lambda number: {"x-request-id": f"{number:016x}"}, 78)],
+    [(lambda _: {}, 63), (lambda number: {"x-request-id": f"{number:016x}"}, 80)],
     ids=["alike", "x-request-id"],
 )
 def test_calls_of_a_request(own: Callable[[int], dict[str, str]], budget: int) -> None:
