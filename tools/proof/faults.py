@@ -81,7 +81,7 @@ _TABLE: dict[tuple[str, str, str], dict[str, tuple[str, str]]] = {
         "conversions: half a place lost": ("lshr <32 x i32> %whole", "ashr <32 x i32> %fields"),
     },
     ("casts: LLVM IR -O3", "float32 to int8", "ties_to_even"): {
-        "conversions: another range": ("i32 127", "i32 126"),
+        "conversions: another range": ("i8 127", "i8 126"),
     },
     ("casts: NumPy", "float32 to float8_e5m2", "toward_zero"): {
         "what is lost not kept in the last bit": ("words |= block\n", "words = block\n"),
