@@ -126,5 +126,5 @@ def onnx_runtime(operands: Elements, results: Elements) -> Callable[[], object] 
     """None for the types that its CPU has no cast of."""
     try:
         return onnx_node("Cast", operands, results, threads=1, to=NUMBERS[results.dtype.name])
-    except Exception:
+    except Exception:  # of classes that ONNX Runtime does not publish
         return None

@@ -476,7 +476,7 @@ def _folded(rows: Sequence[Lacking]) -> str:
 
 
 def _alike(told: Iterable[tuple[str, str]]) -> list[str]:
-    """A line for each sentence, with the dtypes of which it is told; none for an empty one."""
+    """One line per sentence, with the dtypes it is about; empty sentences are dropped."""
     return _apart(
         f"{', '.join(dict.fromkeys(dtype for dtype, _ in alike))}: {alike[0][1]}"
         for alike in _grouped([row for row in told if row[1]], lambda row: row[1])

@@ -7,6 +7,7 @@ chosen by; the engine, the memory budget and the transports need no more of it t
 
 from __future__ import annotations
 
+import abc
 from dataclasses import dataclass
 
 from .dtypes import DType
@@ -14,14 +15,14 @@ from .rounding import Rounding
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class Function(abc.ABC):
     """A function of one element, rounded in the direction ``rounding``."""
 
     rounding: Rounding
 
+    @abc.abstractmethod
     def is_copy(self, source: DType, target: DType) -> bool:
         """Whether each element's bits are the result, so that nothing is computed."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)

@@ -355,7 +355,7 @@ INTEGER_CASTS: dict[str, dict[str, tuple[str, ...] | None]] = {
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("runtime", FOUND)
-def test_what_casts_of_integers_are_and_every_fault_of_them(runtime: str) -> None:
+def test_runtimes_cast_integers_as_recorded(runtime: str) -> None:
     verdicts = list[Verdict]()
     for source, target in PAIRS:
         rounding = "toward_zero" if "float" in source and "int" in target else "ties_to_even"

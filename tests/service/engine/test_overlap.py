@@ -185,7 +185,7 @@ def test_wide_types_cost_a_quarter(dtype: str, share: int) -> None:
     assert call_cost(asked) == layout.byte_length // share
 
 
-def test_what_numpy_converts_slowly_costs_more() -> None:
+def test_slow_conversions_cost_more() -> None:
     """So that it is not done on the event loop, nor in pieces while a tensor arrives."""
     pairs = [("float32", "float8_e5m2"), ("float32", "int8"), ("int64", "float32")]
     costs = [call_cost(converting(source, target, 100)) for source, target in pairs]

@@ -12,7 +12,9 @@ bits each. The thread after the last whole carrier does the rest, one by one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 from tensor_round.contract.dtypes import DType
 from tensor_round.contract.functions import Convert, Function, ReducePrecision
@@ -148,17 +150,7 @@ def conversion_kernel(function: Function, source: DType, target: DType) -> Kerne
     Both are aligned to 16 bytes. They may be identical if the types have one width, and otherwise
     share no byte.
     """
-    if isinstance(function, Convert):
-        function = distinct(function, source, target)
-        name = f"convert_{source.name}_{target.name}_{function.rounding}"
-        name += "_saturated" if function.saturates else ""
-        bits, body = _converted(function, source, target)
-    elif isinstance(function, ReducePrecision):
-        name = f"reduce_{source.name}_{function.exponent_bits}_{function.mantissa_bits}"
-        name += f"_{function.rounding}"
-        bits, body = _reduced(function, source)
-    else:
-        raise NotImplementedError(f"{function} on a GPU")
+    name, bits, body = _TEXTS[type(function)](function, source, target)
     word, clz = _WORD[bits]
     words = _WORDS.format(bits=bits, most=(1 << bits) - 1, half=1 << (bits - 1), clz=clz)
     return KernelSource(
@@ -177,6 +169,20 @@ def elements(source: DType, target: DType) -> int:
 
 def _word_bits(*dtypes: DType) -> int:
     return 64 if any(dtype.width == 64 for dtype in dtypes) else 32
+
+
+def _conversion(function: Convert, source: DType, target: DType) -> tuple[str, int, str]:
+    """The name of a kernel, the bits of its word, and its functions."""
+    function = distinct(function, source, target)
+    name = f"convert_{source.name}_{target.name}_{function.rounding}"
+    name += "_saturated" if function.saturates else ""
+    return name, *_converted(function, source, target)
+
+
+def _reduction(function: ReducePrecision, source: DType, _: DType) -> tuple[str, int, str]:
+    """The same of a reduction of precision."""
+    bits = f"{function.exponent_bits}_{function.mantissa_bits}"
+    return f"reduce_{source.name}_{bits}_{function.rounding}", *_reduced(function, source)
 
 
 def _converted(function: Convert, source: DType, target: DType) -> tuple[int, str]:
@@ -328,3 +334,10 @@ def _run(source: DType, target: DType) -> str:
             f"{side}_pack": 8 * dtype.itemsize // dtype.width,
         }
     return _RUN.format(n=n, **parts)
+
+
+#: The makers of kernels, by the kind of function.
+_TEXTS: dict[type[Function], Callable[[Any, DType, DType], tuple[str, int, str]]] = {
+    Convert: _conversion,
+    ReducePrecision: _reduction,
+}

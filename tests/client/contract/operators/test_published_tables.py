@@ -134,7 +134,7 @@ def taken(key: str, version: Version, source: str, rank: int, to: str) -> bool:
     return False
 
 
-def test_what_a_specification_leaves_open_is_told() -> None:
+def test_unspecified_results_are_listed() -> None:
     told = {key: described(key)["unspecified"] for key in OPERATORS}
     to_integers = {"float to integer, out of range": "saturate", "float to integer, NaN": "0"}
     for key, operator in OPERATORS.items():
