@@ -25,7 +25,7 @@ Bits = npt.NDArray[np.unsignedinteger]
 Flags = npt.NDArray[np.bool_]
 
 #: Patterns computed at once: temporary arrays stay in a core's cache.
-BLOCK = 1 << 15
+BLOCK = 1 << 14
 
 ROUNDINGS = ("ties_to_even", "ties_to_away", "toward_zero", "toward_positive", "toward_negative")
 
@@ -190,8 +190,8 @@ def _rounded_magnitude(
     shift = fmt.bias + p - np.maximum(field.astype(np.int16), 1)
     if (shift <= 0).all():
         return magnitude
-    implicit = np.where(field > 0, number(1 << p), number(0))
-    significand = (magnitude & number((1 << p) - 1)) | implicit
+    significand = magnitude & number((1 << p) - 1)
+    significand |= np.where(field > 0, number(1 << p), number(0))
     # A significand has p + 1 bits, so for shifts of p + 2 and more every value is between 0 and
     # 1/2, and rounds alike. Shifts below 1 need no rounding.
     places = np.clip(shift, 1, p + 2).astype(number)

@@ -69,8 +69,8 @@ STAGES: dict[str, list[Point]] = {
     "allocate": [Point(Memory, "allocate"), Point(Memory, "allocate", "after")],
     "copy_in": [Point(backend.NumpyBackend, "round"), Point(backend, "copy_strided", "after")],
     "launch": [
-        Point(backend, "loop"),
-        Point(backend, "loop", "after"),
+        Point(backend.NumpyBackend, "_run"),
+        Point(backend.NumpyBackend, "_run", "after"),
     ],
     "copy_out": [Point(backend.NumpyBackend, "round", "after")],
     "encode": [

@@ -29,6 +29,7 @@ from support.http.http1_site import (
     serving,
     until,
 )
+from tensor_round_service.net.http1 import connection
 from tensor_round_service.net.http1.connection import Connection
 from tensor_round_service.net.http1.receiving import CONTINUE, DIRECT_BYTES
 from tensor_round_service.net.lifecycle import State
@@ -53,6 +54,7 @@ def states(monkeypatch: pytest.MonkeyPatch) -> list[State]:
         move(connection, state)
 
     monkeypatch.setattr(Connection, "_move", recorded)
+    monkeypatch.setattr(connection, "TURN_SECONDS", 60.0)  # the machine may be busy
     return states
 
 
