@@ -117,7 +117,7 @@ async def fuzz(port: int, count: int, seed: int, found: Findings) -> Findings:
             response = await exchange(port, request.wire)
             if response is None or request.complaint(response):
                 told = response.brief() if response else "the connection ended"
-                found.faults.append(f"a valid request after a hundred others was not served: {told}")
+                found.faults.append(f"a valid request after a hundred others failed: {told}")
             found.slowest = max(found.slowest, time.perf_counter() - began)
 
     await asyncio.gather(*(send_batches() for _ in range(CONCURRENT)))
