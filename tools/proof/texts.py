@@ -140,16 +140,14 @@ def round_floats(case: Case, edit: Edit) -> Callable[[Any], None] | None:
 def numpy_chain(case: Case, table: Any, edit: Edit = unchanged) -> list[Any] | None:
     """NumPy's steps to convert a wide type, without packing.
 
-    None for types that are looked up, and where the rule that makes the tables is the step.
-    ``table`` makes what stands for a table of the results of the upper halves of float32.
+    None for types that are looked up. ``table`` makes what stands for a table of the results of
+    the upper halves of float32.
     """
     if case.source.width <= 16:
         return None
     module = _numpy_conversions(edit)
     module.upper_table = table
-    steps = [step for step in module.chain(*case) if step is not module.PACK]
-    by_rule = any(getattr(step.run, "func", None) is module._by_rule for step in steps)
-    return None if by_rule else steps
+    return [step for step in module.chain(*case) if step is not module.PACK]
 
 
 @cache

@@ -46,6 +46,9 @@ FLOAT32, FLOAT64 = BY_NAME["float32"], BY_NAME["float64"]
 #: The last bit of these stays correct if the last bit of a wider operand is set.
 NEAREST = (Rounding.TIES_TO_EVEN, Rounding.TIES_TO_AWAY)
 
+#: The bits of a 64-bit integer that float64 has in any case.
+_UPPER_53 = ~0x7FF & (1 << 64) - 1
+
 Truth = npt.NDArray[np.bool_]
 #: Makes the second block of the first; they share no memory.
 Run = Callable[[Any, Any], object]
@@ -264,10 +267,16 @@ def _carried(rounding: Rounding, words: Bits, dropped: int) -> Bits:
     if rounding is Rounding.TOWARD_ZERO:
         return words.copy()
     signs = words.view(f"<i{words.itemsize}") >> (words.itemsize * 8 - 1)
-    away = signs if rounding is Rounding.TOWARD_NEGATIVE else ~signs
-    carried = away.view(words.dtype) & ((1 << dropped) - 1)
+    carried = _goes_away(rounding, signs.view(words.dtype)) & ((1 << dropped) - 1)
     carried += words
     return carried
+
+
+def _goes_away(rounding: Rounding, signs: Bits) -> Bits:
+    """All ones where a direction goes away from zero; ``signs`` are all ones where it is below."""
+    if rounding is Rounding.TOWARD_ZERO:
+        return signs & 0
+    return signs if rounding is Rounding.TOWARD_NEGATIVE else ~signs
 
 
 def _on_a_grid(function: Convert, target: DType, block: Bits, out: Bits) -> None:
@@ -407,8 +416,8 @@ def _integer_to_float(function: Convert, source: DType, target: DType) -> tuple[
     to_nearest = function.rounding is Rounding.TIES_TO_EVEN
     if (to_nearest and target in (FLOAT32, FLOAT64)) or (is_exact and target is FLOAT64):
         return (Step(_cast, source.numpy, target.numpy),)
-    if target is FLOAT64:
-        return (Step(partial(_by_rule, function, source, target), source.bits, target.bits),)
+    if target is FLOAT64 or (source is FLOAT32 and to_nearest and target.is_named_by_npy):
+        return (Step(partial(_integer_to_float64, function, source), source.bits, target.bits),)
     to_float64 = (
         Step(_cast, source.numpy, FLOAT64.numpy)
         if is_exact
@@ -417,8 +426,31 @@ def _integer_to_float(function: Convert, source: DType, target: DType) -> tuple[
     return (to_float64, *_float_to_float(function, FLOAT64, target))
 
 
-def _by_rule(function: Function, source: DType, target: DType, block: Bits, out: Bits) -> None:
-    out[:] = results(function, source, target, block)
+def _integer_to_float64(function: Convert, source: DType, block: Bits, out: Bits) -> None:
+    """Round 64-bit integers to the 53 bits that float64 has, which then has them exactly."""
+    # All ones where the operand is negative.
+    signs = block & 0
+    if source.is_signed:
+        signs = (block.view(np.int64) >> 63).view(np.uint64)
+    magnitudes = (block ^ signs) - signs
+    # Without its last bits no integer is carried into the next exponent, and its half is signed:
+    # NumPy converts signed integers ten times as fast.
+    halves = (magnitudes & _UPPER_53) >> 1
+    floats = np.empty_like(halves).view(np.float64)
+    _cast(halves.view(np.int64), floats)
+    least = FLOAT64.exponent_bias + FLOAT64.mantissa_bits - 1
+    dropped = np.maximum(floats.view(np.uint64) >> FLOAT64.mantissa_bits, least) - least
+    whole = np.uint64(1) << dropped
+    if function.rounding is Rounding.TIES_TO_AWAY:
+        rounded = magnitudes + (whole >> 1)
+    else:
+        rounded = magnitudes + ((whole - 1) & _goes_away(function.rounding, signs))
+    is_carried = rounded < magnitudes  # to 2^64
+    rounded &= ~(whole - 1)
+    # The sign of 2^63 as a signed integer is wrong until it is replaced.
+    _cast(rounded.view(source.numpy), floats)
+    np.copyto(floats, 2.0**64, where=is_carried)
+    np.bitwise_or(floats.view(np.uint64) & (FLOAT64.sign_bit - 1), signs << 63, out=out)
 
 
 def _to_odd_float64(source: DType, block: Bits, out: npt.NDArray[np.float64]) -> None:
@@ -426,7 +458,7 @@ def _to_odd_float64(source: DType, block: Bits, out: npt.NDArray[np.float64]) ->
     odd = block & 0x7FF
     odd += 0x7FF
     odd |= block
-    odd &= ~0x7FF & (1 << 64) - 1
+    odd &= _UPPER_53
     least = 1 << 53 if source.is_signed else 0
     np.copyto(odd, block, where=block + least < (1 << 53) + least)
     _cast(odd.view(source.numpy), out)
