@@ -17,7 +17,7 @@ import numpy as np
 from support.cases.array_cases import off_wire, on_wire
 from support.devices import host_kernels
 from tensor_round.contract.call import Call
-from tensor_round.contract.dtypes import BY_NAME
+from tensor_round.contract.dtypes import BY_NAME, ROUNDABLE
 from tensor_round.contract.functions import RoundToIntegral
 from tensor_round.contract.layout import Layout
 from tensor_round.contract.rounding import Rounding
@@ -154,6 +154,8 @@ def compiled() -> Iterator[RoundBits]:
     kernels = compiled_kernels()
     if kernels is None:
         raise TargetMissing("llvmlite is not installed")
+    for dtype in ROUNDABLE:
+        kernels.get(RoundToIntegral(Rounding.TIES_TO_EVEN), dtype, dtype)
     kernels.wait()
     backend = NumpyBackend(threads=1, kernels=kernels)
     yield by_backend(backend.round)

@@ -29,12 +29,19 @@ FACTORIES: dict[str, Callable[[], Backend]] = {
 
 @dataclass(frozen=True)
 class SharedEarly:
-    """Kernels whose runs threads share from 1 MiB on: large ones would only take longer."""
+    """Kernels whose runs threads share from 1 MiB on: large ones would only take longer.
+
+    They are compiled when they are asked for, not later.
+    """
 
     kernels: Kernels
 
     def get(self, function: Function, source: DType, target: DType) -> Loop | None:
-        found = self.kernels.get(function, source, target)
+        key = function, source, target
+        found = self.kernels.get(*key)
+        if found is None:
+            self.kernels.wait()
+            found = self.kernels.get(*key)
         return found and replace(found, split_bytes=1 << 20)
 
     def wait(self) -> None:
@@ -45,7 +52,6 @@ def with_kernels() -> Backend:
     """Compiled here, where a worker runs them: not by every worker, to collect."""
     kernels = compiled_kernels()
     assert kernels is not None
-    kernels.wait()
     return NumpyBackend(threads=3, kernels=SharedEarly(kernels))
 
 

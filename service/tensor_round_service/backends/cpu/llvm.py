@@ -1,8 +1,8 @@
 """Kernels compiled by LLVM for this processor (extra ``compiled``).
 
-A thread compiles and proves them in about 0.3 s; LLVM releases the GIL meanwhile, and NumPy
-rounds until then. This uses llvmlite without Numba, which takes ten times as long and twice the
-memory for the same loops.
+A thread compiles and proves the common ones in about 0.3 s, and others when they are first asked
+for; LLVM releases the GIL meanwhile, and NumPy computes until then. This uses llvmlite without
+Numba, which takes ten times as long and twice the memory for the same loops.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import mmap
 import sys
 import threading
 from collections import deque
-from collections.abc import Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -32,14 +31,11 @@ from .loops import Loop, loop
 
 logger = logging.getLogger(__name__)
 
-#: The order of compilation: the most common types first.
-DTYPES = tuple(
+#: The types whose rounding to integral values is compiled at the start, the most common first.
+COMMON = tuple(
     BY_NAME[name]
-    for name in (
-        "float32", "float16", "bfloat16", "float64", "float8_e4m3fn", "float8_e5m2",
-        "float8_e4m3fnuz", "float8_e5m2fnuz", "float4_e2m1fn",
-    )
-)  # fmt: skip
+    for name in ("float32", "float16", "bfloat16", "float64", "float8_e4m3fn", "float8_e5m2")
+)
 
 #: AMD's processors since Zen. They follow a run of memory across pages: float32 and float64 take
 #: up to a third longer if the kernels ask for the next page too. An Intel gained by that.
@@ -52,35 +48,35 @@ class CannotCompile(Exception):
     """Kernels cannot be compiled on this machine; the message says why."""
 
 
-#: What a kernel is for: a function and its types.
-Key = tuple[Function, DType, DType]
+#: What is compiled as one module: the five roundings of a type, or a conversion.
+Work = DType | tuple[Function, DType, DType]
 
 
 class LlvmKernels:
-    """The compiled kernels; see :class:`.backend.Kernels`. Each is available once it is proved.
-
-    A thread compiles those that round to integral values at the start. It, or a later one, compiles
-    each conversion when it is first asked for.
-    """
+    """The compiled kernels; see :class:`.backend.Kernels`. Each is available once it is proved."""
 
     def __init__(self) -> None:
         self._rounders: dict[tuple[DType, Rounding], Loop] = {}
-        #: None for conversions that are not proved, or that have no text.
-        self._conversions: dict[Key, Loop | None] = {}
-        self._wanted: deque[Key] = deque()
+        self._conversions: dict[tuple[Function, DType, DType], Loop] = {}
+        #: What was asked for, also what there is no text of.
+        self._asked: set[Work] = set(COMMON)
+        self._wanted: deque[Work] = deque(COMMON)
         #: Held while a thread takes what is wanted, or ends.
         self._lock = threading.Lock()
         self._is_usable = self._is_compiling = True
-        self._thread = self._start(DTYPES)
+        self._thread = self._start()
 
     def get(self, function: Function, source: DType, target: DType) -> Loop | None:
         """The kernel for a function and its types; None until it is proved."""
+        work: Work
         if isinstance(function, RoundToIntegral):
-            return self._rounders.get((source, function.rounding))
-        key = function, source, target
-        if key not in self._conversions:
-            self._want(key)
-        return self._conversions[key]
+            work, found = source, self._rounders.get((source, function.rounding))
+        else:
+            work = function, source, target
+            found = self._conversions.get(work)
+        if found is None and work not in self._asked:
+            self._ask(work)
+        return found
 
     def __str__(self) -> str:
         version = ".".join(map(str, llvm.llvm_version_info))
@@ -90,39 +86,44 @@ class LlvmKernels:
         """Wait until all kernels asked for are compiled and proved, or compilation has failed."""
         self._thread.join()
 
-    def _start(self, roundings: Sequence[DType]) -> threading.Thread:
-        thread = threading.Thread(target=self._compile, args=[roundings], name="tensor-round-llvm")
+    def _start(self) -> threading.Thread:
+        thread = threading.Thread(target=self._compile, name="tensor-round-llvm")
         thread.start()
         return thread
 
-    def _want(self, key: Key) -> None:
+    def _ask(self, work: Work) -> None:
         with self._lock:
-            if key in self._conversions:
+            if work in self._asked:
                 return
-            self._conversions[key] = None
-            if not (self._is_usable and is_supported(*key)):
+            self._asked.add(work)
+            if not (self._is_usable and _has_text(work)):
                 return
-            self._wanted.append(key)
+            self._wanted.append(work)
             if not self._is_compiling:
                 self._is_compiling = True
-                self._thread = self._start([])
+                self._thread = self._start()
 
-    def _next(self) -> Key | None:
+    def _next(self) -> Work | None:
         with self._lock:
             self._is_compiling = bool(self._wanted)
             return self._wanted.popleft() if self._wanted else None
 
-    def _compile(self, roundings: Sequence[DType]) -> None:
+    def _compile(self) -> None:
         try:
-            for dtype in roundings:
-                for rounding, found in compiled(dtype).items():
-                    key = RoundToIntegral(rounding), dtype, dtype
-                    self._rounders[dtype, rounding] = proved(found, *key)
-            while (wanted := self._next()) is not None:
-                self._conversions[wanted] = proved(compiled_conversion(*wanted), *wanted)
+            while (work := self._next()) is not None:
+                if isinstance(work, tuple):
+                    self._conversions[work] = proved(compiled_conversion(*work), *work)
+                    continue
+                for rounding, found in compiled(work).items():
+                    key = RoundToIntegral(rounding), work, work
+                    self._rounders[work, rounding] = proved(found, *key)
         except (CannotCompile, RuntimeError) as error:  # llvmlite raises RuntimeError
             self._is_usable = False
             logger.warning("kernels: NumPy's (LLVM's cannot be used: %s)", error)
+
+
+def _has_text(work: Work) -> bool:
+    return is_supported(*work) if isinstance(work, tuple) else work.is_float
 
 
 @cache

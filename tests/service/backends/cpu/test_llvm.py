@@ -21,7 +21,7 @@ if compiled_kernels() is None:
     pytest.skip("llvmlite is not installed (extra compiled)", allow_module_level=True)
 
 from tensor_round_service.backends.cpu import llvm
-from tensor_round_service.backends.cpu.llvm import DTYPES, LlvmKernels, llvm_kernels
+from tensor_round_service.backends.cpu.llvm import LlvmKernels, llvm_kernels
 from tensor_round_service.backends.cpu.llvm_conversions import conversion_text
 from tensor_round_service.backends.cpu.llvm_kernels import module_text
 from tensor_round_service.backends.cpu.loops import Loop
@@ -39,9 +39,16 @@ assert np.array_equal(run_flat(backend, "bfloat16", "ties_to_away", patterns), r
 """
 
 
+#: Those that are rounded.
+FLOATS = [dtype for dtype in ROUNDABLE if dtype.is_float]
+
+
 def integral(kernels: LlvmKernels, dtype: DType, rounding: Rounding) -> Loop | None:
-    """The kernel that rounds to integral values."""
-    return kernels.get(RoundToIntegral(rounding), dtype, dtype)
+    """The kernel that rounds to integral values, once it is compiled."""
+    key = RoundToIntegral(rounding), dtype, dtype
+    kernels.get(*key)
+    kernels.wait()
+    return kernels.get(*key)
 
 
 def output_of(preparation: str) -> str:
@@ -57,7 +64,7 @@ def output_of(preparation: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize("dtype", FLOATS, ids=lambda dtype: dtype.name)
 def test_kernel_writes_no_byte_beyond_its_results(dtype: DType) -> None:
     for count in (1, 7, 512):
         nbytes = dtype.nbytes(count)
@@ -70,9 +77,18 @@ def test_kernel_writes_no_byte_beyond_its_results(dtype: DType) -> None:
 
 def test_there_are_kernels_for_floats_alone() -> None:
     kernels = llvm_kernels()
+    assert [d for d in ROUNDABLE if integral(kernels, d, Rounding.TIES_TO_EVEN)] == FLOATS
+
+
+def test_common_types_are_compiled_at_the_start_and_others_when_asked_for() -> None:
+    kernels = LlvmKernels()
     kernels.wait()
-    assert {d for d in ROUNDABLE if d.is_float} == set(DTYPES)
-    assert integral(kernels, BY_NAME["int32"], Rounding.TIES_TO_EVEN) is None
+    key = RoundToIntegral(Rounding.TIES_TO_EVEN)
+    assert all(kernels.get(key, dtype, dtype) for dtype in llvm.COMMON)
+    rare = BY_NAME["float8_e5m2fnuz"]
+    assert kernels.get(key, rare, rare) is None
+    kernels.wait()
+    assert kernels.get(key, rare, rare) is not None
 
 
 def test_log_names_the_compiled_kernels_at_start() -> None:
@@ -92,7 +108,7 @@ def test_kernels_of_other_processors_are_right_too(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(llvm, "module_text", other)
     kernels = LlvmKernels()
     kernels.wait()
-    assert all(integral(kernels, dtype, rounding) for dtype in DTYPES for rounding in Rounding)
+    assert all(integral(kernels, dtype, rounding) for dtype in FLOATS for rounding in Rounding)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="PR_SET_MDWE is Linux's")
@@ -130,7 +146,7 @@ def test_text_that_llvm_does_not_understand_leaves_numpy(
 
 
 @pytest.mark.parametrize("rounding", Rounding)
-@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize("dtype", FLOATS, ids=lambda dtype: dtype.name)
 def test_every_length_rounds_all_and_no_more(dtype: DType, rounding: Rounding) -> None:
     """Up to twice what the widest vector loop takes at once, in place and apart."""
     kernels = llvm_kernels()
