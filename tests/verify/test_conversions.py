@@ -306,31 +306,31 @@ def test_a_wrong_cast_is_named(deviation: str) -> None:
 
 
 def integral(become: Any, nan: int = 0, round_: Any = np.trunc) -> Any:
-    """A cast to integers that makes of numbers, as integers of Python, what ``become`` says."""
+    """A cast to integers that makes of numbers, as floats, what ``become`` says."""
 
     def kernel(x: Array, dtype: Any) -> Array:
-        whole = round_(x.astype(np.float64)).reshape(-1).tolist()
-        ends, size = np.iinfo(dtype), 8 * dtype.itemsize
-        found = [nan if n != n else become(n, ends) % 2**size for n in whole]
-        return np.array(found, f"u{dtype.itemsize}").view(dtype).reshape(x.shape)
+        whole = round_(x.astype(np.float64))
+        made = become(np.where(np.isnan(whole), 0, whole), np.iinfo(dtype)).astype(np.int64)
+        found = np.where(np.isnan(whole), nan, made)
+        return found.astype(f"u{dtype.itemsize}").view(dtype)
 
     return kernel
 
 
-def saturated(n: float, ends: Any) -> int:
-    return int(min(max(n, ends.min), ends.max))
+def saturated(n: Array, ends: Any) -> Array:
+    return np.clip(n, ends.min, ends.max)
 
 
-def low_bits(n: float, _: Any) -> int:
-    return 0 if np.isinf(n) else int(n)
+def low_bits(n: Array, _: Any) -> Array:
+    return np.fmod(np.where(np.isinf(n), 0, n), 2.0**32)
 
 
-def indefinite(n: float, _: Any) -> int:
-    return int(n) if -(2**31) <= n < 2**31 else -(2**31)
+def indefinite(n: Array, _: Any) -> Array:
+    return np.where((-(2.0**31) <= n) & (n < 2.0**31), n, -(2.0**31))
 
 
-def by_arm(n: float, _: Any) -> int:
-    return int(min(max(n, -(2**31)), 2**31 - 1))
+def by_arm(n: Array, _: Any) -> Array:
+    return np.clip(n, -(2.0**31), 2.0**31 - 1)
 
 
 LEAST, GREATEST = 1 << 15, (1 << 15) - 1
