@@ -82,8 +82,9 @@ collected: $(VENV)/.test
 # found, the long files are not the last.
 # Processes are started by the hundred, so bytecode is kept, also where it commonly is not.
 FOUR := --numprocesses 4 --dist loadfile --no-loadscope-reorder
+FAST := -m 'not (slow or sweep)'
 test: $(VENV)/.test ## Run the test suite, or the part that ARGS selects (--account: what each test costs)
-	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest $(or $(ARGS),$(FOUR) -m "not slow")
+	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest $(or $(ARGS),$(FOUR) $(FAST))
 	@$(if $(ARGS),,$(MAKE) --no-print-directory kernels)
 
 .PHONY: test-slow
@@ -99,7 +100,7 @@ IMAGE_TESTS := $(addprefix tests/service/,net grpc engine) \
 	$(addprefix tests/e2e/,rounding v2 sdk process)
 test-pythons: ## Run the whole suite on each supported Python that is found (PYTHONS="/path/of/python3.14"); with IMAGE=1 types, end-to-end, connection and engine tests on the images' alone
 	PYTHONS="$(PYTHONS)" $(PYTHON) tools/pythons.py $(if $(IMAGE),--image) $(AGAIN) \
-		$(if $(IMAGE),types test ARGS="$(FOUR) -m 'not slow' $(IMAGE_TESTS)",test ARGS="$(FOUR)")
+		$(if $(IMAGE),types test ARGS="$(FOUR) $(FAST) $(IMAGE_TESTS)",test ARGS="$(FOUR) -m 'not sweep'")
 
 KERNELS := .venvs/kernels
 $(KERNELS)/.kernels: $(KERNELS)/pyvenv.cfg pyproject.toml
@@ -131,8 +132,9 @@ gpu-check: ## Prove and measure the GPU backend on this machine's GPU (5 minutes
 	if [ -z "$$extra" ]; then echo "no device"; exit 0; fi; \
 	$(TOOLS) -m gpu_check
 
-exhaustive: $(VENV)/.test build/reference.so ## Try all patterns against a C reference (minutes; ARGS="--target numpy")
+exhaustive: $(VENV)/.test build/reference.so ## Try all patterns against a C reference, and the suite's sweeps (minutes; ARGS="--target numpy")
 	$(TOOLS) -m exhaustive $(ARGS)
+	$(if $(ARGS),,PYTHONDONTWRITEBYTECODE= $(BIN)/pytest $(FOUR) -m sweep)
 
 build/reference.so: tools/exhaustive/reference.c
 	@mkdir -p build

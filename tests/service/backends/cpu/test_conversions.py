@@ -41,7 +41,13 @@ CASES = [
     (source, target, FUNCTIONS[number % len(FUNCTIONS)])
     for number, (source, target) in enumerate(itertools.permutations(DTYPES, 2))
 ]
+EVERY_CASE = [
+    (source, target, function)
+    for source, target in itertools.permutations(DTYPES, 2)
+    for function in FUNCTIONS
+]
 
+Case = tuple[DType, DType, Convert]
 Runner = Callable[[Function, DType, DType, Patterns], Patterns]
 
 
@@ -102,18 +108,18 @@ def test_hard_operands_give_the_exact_results_compiled() -> None:
         assert faults(by_llvm, function, source, target, 2) == []
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("source", DTYPES, ids=lambda dtype: dtype.name)
 def test_hard_operands_give_the_exact_results_in_every_direction(
     way: Runner, source: DType
 ) -> None:
-    for target, function in itertools.product(DTYPES, FUNCTIONS):
-        if target is not source:
+    for start, target, function in EVERY_CASE:
+        if start is source:
             assert faults(way, function, source, target, 12) == []
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("target", DTYPES, ids=lambda dtype: dtype.name)
 @pytest.mark.parametrize("source", BYTES, ids=lambda dtype: dtype.name)
 def test_every_pattern_of_up_to_8_bits_gives_the_exact_result(source: DType, target: DType) -> None:
@@ -155,9 +161,15 @@ def unchanged(source: DType, target: DType, operands: Patterns, found: Patterns)
     return np.flatnonzero(same).tolist()
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    "cases",
+    [
+        pytest.param(CASES, id="one direction each"),
+        pytest.param(EVERY_CASE, id="every direction", marks=pytest.mark.sweep),
+    ],
+)
 @pytest.mark.parametrize("source", WIDE, ids=lambda dtype: dtype.name)
-def test_fast_ways_give_the_results_of_the_rule(source: DType) -> None:
+def test_fast_ways_give_the_results_of_the_rule(source: DType, cases: list[Case]) -> None:
     """On combinations of all upper halves with lower ones, and small and random patterns."""
     random = np.random.default_rng(754)
     small = np.arange(-(1 << 14), 1 << 14).astype(source.bits)
@@ -165,13 +177,11 @@ def test_fast_ways_give_the_results_of_the_rule(source: DType) -> None:
     any_size >>= random.integers(0, 63, any_size.size, dtype=np.uint64)
     ends = any_size.astype(source.bits)
     operands = np.concatenate([patterns(source).view(source.bits), small, ends, -ends])
-    for target, function in itertools.product(DTYPES, FUNCTIONS):
-        if target is not source:
+    for start, target, function in cases:
+        if start is source:
             found = by_numpy(function, source, target, operands)
-            assert np.array_equal(found, results(function, source, target, operands)), (
-                function,
-                target,
-            )
+            right = results(function, source, target, operands)
+            assert np.array_equal(found, right), (function, target)
 
 
 def test_reduced_precision_of_the_specification() -> None:
