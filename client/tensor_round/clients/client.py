@@ -354,9 +354,9 @@ def round(
 ) -> A:
     """Round every element of ``x``; returns an array of the same type, dtype and shape.
 
-    The service's engine rounds it in this process, if it is installed. Otherwise the service at
-    TENSOR_ROUND_URL does, by default the one at http://127.0.0.1:8000. The arguments and the
-    errors are those of :meth:`Client.round`.
+    The service at TENSOR_ROUND_URL rounds it, where that is set. Otherwise the service's engine
+    does in this process, where it is installed, else the service at http://127.0.0.1:8000. The
+    arguments and the errors are those of :meth:`Client.round`.
     """
     return _own_client().round(
         x, operator, rounding=rounding, out=out, progress=progress, decimals=decimals
@@ -390,4 +390,6 @@ def _own_client() -> Client:
 @lru_cache(maxsize=1)
 def _client(url: str | None, api_key: str | None) -> Client:
     """The process's client; it is made anew if the environment has changed."""
-    return Client("local:" if find_spec("tensor_round_service") else url, api_key=api_key)
+    if not url and find_spec("tensor_round_service"):
+        url = "local:"
+    return Client(url, api_key=api_key)

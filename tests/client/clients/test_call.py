@@ -1,4 +1,4 @@
-"""``tr.round``: no client to make, and no service where the engine is."""
+"""``tr.round``: no client to make, and no service where the engine is and none is named."""
 
 from __future__ import annotations
 
@@ -30,8 +30,11 @@ def test_python_s_numbers_come_back_as_they_were() -> None:
     assert (tr.round(2.5), tr.round(7)) == (2.0, 7)
 
 
-def test_the_engine_comes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_comes_before_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TENSOR_ROUND_URL", "http://127.0.0.1:1")
+    with pytest.raises(tr.ConnectionFailed, match=r"127\.0\.0\.1:1"):
+        tr.cast(X, "int8")
+    monkeypatch.setenv("TENSOR_ROUND_URL", "")
     assert tr.round(X).tolist() == [-2.0, -0.0, 0.0, 2.0, 2.0]
 
 
