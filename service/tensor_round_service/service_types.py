@@ -44,6 +44,7 @@ class OperatorInfo(TypedDict):
     """An operator of a dialect: its versions, and the dialect's names for dtypes and modes.
 
     ``word`` is the operator in one word, in which ``{mode}`` and ``{version}`` are replaced.
+    ``unsigned_dtypes`` has the names that stand for unsigned integers where the operation says so.
     ``target_field`` is the field with the type of a cast, and ``unspecified`` says what is done
     where the specification leaves it open.
     """
@@ -54,6 +55,7 @@ class OperatorInfo(TypedDict):
     version_field: str | None
     versions: list[OperatorVersion]
     dtypes: dict[str, str]
+    unsigned_dtypes: dict[str, str]
     mode_field: str | None
     modes: dict[str, str]
     default_rounding: str | None

@@ -51,7 +51,7 @@ class Model:
     @cached_property
     def dtypes(self) -> tuple[DType, ...]:
         """The dtypes that the model accepts."""
-        return tuple(BY_NAME[self.operator.dtypes[name]] for name in self.rules.dtypes)
+        return tuple(BY_NAME[name] for name in self.operator.dtypes_of(self.rules))
 
     @property
     def advertised_shape(self) -> tuple[int, ...]:

@@ -118,6 +118,7 @@ class OperatorCases:
     ``example`` is that of the published contract, word for word; ``operator`` makes it on a tensor
     of a dtype and the sizes 2 and 3. ``word`` is the operator as one word, but for its attributes.
 
+    ``unsigned`` are dtypes of names that have no sign, where the operation tells it.
     ``dtype_at`` and ``mode_at`` are the fields of its dtypes and modes, ``defaulted`` those of the
     example that may be absent. ``rounding`` is the direction without a mode. ``broken`` are
     refusals that need several fields, or have several faults; ``refused`` are wrong arguments.
@@ -130,6 +131,7 @@ class OperatorCases:
     operator: tuple[tr.RoundOperator, AnyDType]
     word: str = ""
     dtypes: dict[str, str]
+    unsigned: dict[str, str] = field(default_factory=dict)
     modes: dict[str, Rounding] = field(default_factory=dict)
     rounding: Rounding = Rounding.TIES_TO_EVEN
     rounds_to_integral: bool = True

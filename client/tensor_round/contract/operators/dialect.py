@@ -118,7 +118,8 @@ class Operator:
 
     ``version_field`` and ``mode_field`` are the paths of the descriptor's fields that select a
     version and a rounding direction; None where there is no choice. ``dtypes`` and ``modes`` map
-    the dialect's names to the canonical ones. ``default_rounding`` applies without a mode.
+    the dialect's names to the canonical ones, and ``unsigned_dtypes`` those of integers whose sign
+    the operation tells, where it says unsigned. ``default_rounding`` applies without a mode.
     ``target_field`` is the path of the field with the type of the result; None if it has the
     operand's. ``unspecified`` are values that the specification leaves open, and what they give.
     """
@@ -136,12 +137,18 @@ class Operator:
     modes: Mapping[str, Rounding] = field(default_factory=dict)
     default_rounding: Rounding = Rounding.TIES_TO_EVEN
     target_field: str | None = None
+    unsigned_dtypes: Mapping[str, str] = field(default_factory=dict)
     unspecified: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def dialect(self) -> str:
         """The value of the descriptor's field ``dialect``."""
         return str(self.descriptor.model_fields["dialect"].default)
+
+    def dtypes_of(self, version: Version) -> tuple[str, ...]:
+        """The canonical names of the dtypes that a version of it accepts."""
+        tables = (self.dtypes, self.unsigned_dtypes)
+        return tuple(table[name] for table in tables for name in version.dtypes if name in table)
 
     @property
     def is_cast(self) -> bool:
@@ -183,6 +190,7 @@ class Operator:
                 for version in self.versions
             ],
             "dtypes": dict(self.dtypes),
+            "unsigned_dtypes": dict(self.unsigned_dtypes),
             "mode_field": self.mode_field,
             "modes": {name: rounding.value for name, rounding in self.modes.items()},
             "default_rounding": self.default_rounding.value,

@@ -29,6 +29,7 @@
  * @property {string | null} version_field
  * @property {readonly Version[]} versions Oldest first; there is at least one.
  * @property {Readonly<Record<string, DType>>} dtypes
+ * @property {Readonly<Record<string, DType>>} unsigned_dtypes The dtypes of names whose sign the operation tells, where it says unsigned.
  * @property {Readonly<Record<string, Rounding>>} modes
  * @property {Rounding} default_rounding
  * @property {string | null} target_field The field of the target type; null if the result has the operand's type.
@@ -116,8 +117,11 @@ export function versionOf(catalog, choice) {
  * @returns {[string, DType][]}
  */
 export function dtypesOf(catalog, choice) {
-  const { dtypes } = operatorOf(catalog, choice);
-  return versionOf(catalog, choice).dtypes.map((name) => [name, /** @type {DType} */ (dtypes[name])]);
+  const { dtypes, unsigned_dtypes } = operatorOf(catalog, choice);
+  const names = versionOf(catalog, choice).dtypes;
+  return [dtypes, unsigned_dtypes].flatMap((table) =>
+    names.flatMap((name) => (table[name] ? [/** @type {[string, DType]} */ ([name, table[name]])] : [])),
+  );
 }
 
 /**

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,7 +18,7 @@ from tensor_round.contract.operators import directml_tensors
 from tensor_round.contract.operators.dialect import Version
 from tensor_round.contract.operators.dialects import directml, onnx, openvino, stablehlo
 from tensor_round.contract.operators.operator import RoundOperator
-from tensor_round.contract.operators.registry import OPERATORS, catalog
+from tensor_round.contract.operators.registry import OPERATORS, catalog, validate
 
 # DirectML.h, DML_TENSOR_DATA_TYPE
 DIRECTML = {
@@ -92,7 +94,9 @@ def accepted_dtypes(key: str, version: Version, rank: int) -> set[str]:
 
 
 def canonical(key: str, names: Iterable[str]) -> set[str]:
-    return {described(key)["dtypes"][name] for name in names}
+    told = described(key)
+    tables = told["dtypes"], told["unsigned_dtypes"]
+    return {table[name] for table in tables for name in names if name in table}
 
 
 @each_version
@@ -116,6 +120,29 @@ def test_the_published_dtypes_are_those_that_are_accepted(key: str, version: Ver
         for dtype in BY_NAME.keys() - accepted:
             with pytest.raises(InvalidDescriptor, match="takes"):
                 made.prepare(dtype, (1,) * rank)
+
+
+@each_version
+def test_each_published_name_of_a_type_stands_in_descriptors(key: str, version: Version) -> None:
+    """In that of a tensor of the dtype, and in one of a cast to it: all are accepted."""
+    told, listed = described(key), published(key, version)["dtypes"]
+    rank = version.min_rank
+    for meaning in (told["dtypes"], told["unsigned_dtypes"]):
+        for name in meaning.keys() & {*listed}:
+            dtype = meaning[name]
+            own = [text for to in WIDE for text in written(key, version, dtype, rank, to)]
+            made = [text for source in WIDE for text in written(key, version, source, rank, dtype)]
+            for texts in (own, made) if OPERATORS[key].is_cast else (own,):
+                assert any(re.search(rf'["<x]{name}[">]', text) for text in texts), (name, dtype)
+
+
+def written(key: str, version: Version, dtype: Any, rank: int, to: str) -> list[str]:
+    """The descriptor of a version on a tensor, as JSON, if it is accepted."""
+    with contextlib.suppress(InvalidDescriptor):
+        descriptor = operator(key, version, to).descriptor(dtype, (1,) * rank)
+        assert validate(json.loads(descriptor.to_json())).resolve() == descriptor.resolve()
+        return [descriptor.to_json().decode()]
+    return []
 
 
 @each_version

@@ -91,11 +91,8 @@ ROUND = OperatorCases(
 
 FLOAT_TYPES = {**MLIR_TYPES, "f8E8M0FNU": "float8_e8m0fnu"}
 WIDTHS = (4, 8, 16, 32, 64)
-CONVERTED = {
-    **FLOAT_TYPES,
-    **{f"i{width}": f"int{width}" for width in WIDTHS},
-    **{f"i{width} unsigned": f"uint{width}" for width in WIDTHS},
-}
+CONVERTED = {**FLOAT_TYPES, **{f"i{width}": f"int{width}" for width in WIDTHS}}
+UNSIGNED = {f"i{width}": f"uint{width}" for width in WIDTHS}
 #: Operations with their element types, and the dtypes that these mean.
 PAIRS: list[tuple[str, str, str, str, str]] = [
     ("arith.extf", "f16", "f32", "float16", "float32"),
@@ -130,6 +127,7 @@ CONVERT = OperatorCases(
     operator=(tr.MLIRConvert("float16", "arith.truncf"), "<f4"),
     word="mlir",
     dtypes=CONVERTED,
+    unsigned=UNSIGNED,
     rounds_to_integral=False,
     accepted=[
         *[
@@ -154,7 +152,7 @@ CONVERT = OperatorCases(
         *[
             (field, name, f'got "{name}"; ')
             for field in ("element_type", "result_element_type")
-            for name in ("i1", "ui8", "si8", "index", "float32", "i8 unsigned")
+            for name in ("i1", "ui8", "si8", "index", "float32")
         ],
         ("op", "arith.bitcast", "; mlir: this dialect takes math.roundeven, "),
         ("shape[0]", ["?"], 'must be an integer, got "?"'),
@@ -205,7 +203,11 @@ CONVERT = OperatorCases(
     },
     spelling=f"mlir or mlir:OP ({SPELLED})",
     model=Model(
-        "mlir_arith", "operand", "result", None, {"1": (datatypes(CONVERTED.values()), "0-32")}
+        "mlir_arith",
+        "operand",
+        "result",
+        None,
+        {"1": (datatypes([*CONVERTED.values(), *UNSIGNED.values()]), "0-32")},
     ),
     # "Rounding towards zero", and the default rounding mode, to nearest even, by example.
     examples={

@@ -49,13 +49,13 @@ MLIRConvertOp = Literal[
 FLOAT_TYPES = {**DTYPES, "f8E8M0FNU": "float8_e8m0fnu"}
 #: Integers of ``arith`` are without a sign: the operation says whether they have one.
 _INTEGER_TYPES = {f"i{width}": width for width in (4, 8, 16, 32, 64)}
-_CONVERT_TYPES = (*FLOAT_TYPES, *_INTEGER_TYPES)
+UNSIGNED_DTYPES = {name: f"uint{width}" for name, width in _INTEGER_TYPES.items()}
 CONVERT_DTYPES = {
     **FLOAT_TYPES,
     **{name: f"int{width}" for name, width in _INTEGER_TYPES.items()},
-    **{f"{name} unsigned": f"uint{width}" for name, width in _INTEGER_TYPES.items()},
 }
 CONVERT_VERSION = Version("1", "mlir: arith", (), tuple(CONVERT_DTYPES), 0, RANK_LIMIT)
+_ConvertType = Annotated[str, OneOf(CONVERT_VERSION.title, {name: name for name in CONVERT_DTYPES})]
 #: Of each operation, what operand and result are: a float, or an integer with or without sign.
 _KINDS: dict[str, tuple[str, str]] = {
     "arith.extf": ("float", "float"),
@@ -143,10 +143,8 @@ class MLIRConvertDescriptor(OperatorDescriptor):
 
     dialect: Literal["mlir"] = "mlir"
     op: Annotated[MLIRConvertOp, OneOf(CONVERT_VERSION.title, {name: name for name in _KINDS})]
-    element_type: Annotated[str, OneOf(CONVERT_VERSION.title, {n: n for n in _CONVERT_TYPES})]
-    result_element_type: Annotated[
-        str, OneOf(CONVERT_VERSION.title, {n: n for n in _CONVERT_TYPES})
-    ]
+    element_type: _ConvertType
+    result_element_type: _ConvertType
     shape: Sizes = Field(description="Elements along each dimension; 0 makes an empty tensor.")
 
     def resolve(self) -> Call:
@@ -257,6 +255,7 @@ DIALECT = Dialect(
             versions=(CONVERT_VERSION,),
             dtypes=CONVERT_DTYPES,
             target_field="result_element_type",
+            unsigned_dtypes=UNSIGNED_DTYPES,
             unspecified=FLOAT_TO_INTEGER,
         ),
     ),
