@@ -293,10 +293,9 @@ def _from_attributes(document: Any, beside: Mapping[str, Any]) -> RoundOperator:
     if not isinstance(name, str) or name not in DIALECTS:
         rule = f"must be a word, or an object whose dialect is one of {', '.join(DIALECTS)}"
         raise InvalidDescriptor.at(("operator",), f"{rule}, got {shown(document)}")
-    dialect, own = DIALECTS[name], document.get("operator")
-    given = {key: value for key, value in document.items() if key not in ("dialect", "operator")}
+    given = {key: value for key, value in document.items() if key != "dialect"}
     given.update(beside)
-    operator, _ = _operator_in(dialect, [] if own is None else [str(own)], "to" in given)
+    operator = _named_in(DIALECTS[name], given.pop("operator", None), given)
     names = operator.object.attributes()
     faults = unknown(given, names, "attribute", "operator")
     missing = (attribute for attribute in operator.object.required() if attribute not in given)
@@ -305,6 +304,26 @@ def _from_attributes(document: Any, beside: Mapping[str, Any]) -> RoundOperator:
         raise InvalidDescriptor.of(faults)
     with _faults_at("operator"):
         return operator.object(**given)
+
+
+def _named_in(dialect: Dialect, name: Any, given: dict[str, Any]) -> Operator:
+    """The operator that an object names, by default the first one that casts, or does not.
+
+    If the name is also an attribute's value, as ``math.floor`` is, it is set in ``given``.
+    """
+    if name is None:
+        return next(one for one in dialect.operators if one.is_cast == ("to" in given))
+    for operator in dialect.operators:
+        if name in filter(None, (operator.name, operator.words and operator.words.name)):
+            return operator
+    if not isinstance(name, str) or name not in dialect.spellings:
+        known = dict.fromkeys([*dialect.spellings.values(), *(o.name for o in dialect.operators)])
+        raise InvalidDescriptor.at(("operator", "operator"), not_accepted(name, known))
+    operator = dialect.operator_named(dialect.spellings[name])
+    field = dialect.operator_field
+    if field in operator.object.attributes() and given.setdefault(field, name) != name:
+        raise InvalidDescriptor.at(("operator", field), f"must be {name}, as operator says")
+    return operator
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ from support.cases import descriptors
 from support.cases.descriptors import CASES
 from tensor_round.contract.operators import registry
 from tensor_round.contract.operators.registry import (
+    DIALECTS,
     OPERATORS,
     WORDS,
     operator_from_text,
@@ -54,6 +55,15 @@ def test_an_object_has_the_attributes_of_the_operator(key: str) -> None:
         assert read({"dialect": row.dialect, **given}, to=to) == expected
 
 
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_an_object_names_the_operator_as_its_descriptor_does(dialect: str) -> None:
+    row = DIALECTS[dialect]
+    for text, name in row.spellings.items():
+        if row.operator_named(name).rounds_to_integral and isinstance(text, str):
+            found = read({"dialect": dialect, "operator": text})
+            assert getattr(found, row.operator_field) == name
+
+
 def test_missing_field_has_the_dialects_default() -> None:
     assert read({"dialect": "directml", "rounding_mode": "TOWARD_ZERO"}).feature_level == "3_0"
     assert read({"dialect": "onnx"}) == tr.OnnxRound().descriptor("float32", (2, 2, 1, 1))
@@ -81,6 +91,15 @@ def test_missing_field_has_the_dialects_default() -> None:
         (({"dialect": "webnn", "op": "x"},), "operator.op", "unknown attribute; accepted: none"),
         (("onnx:Cast:24",), "operator", "it needs to, the target type"),
         (({"dialect": "onnx", "operator": "Cast"},), "operator.to", "is required"),
+        (({"dialect": "mlir", "operator": "arith"},), "operator.to", "is required"),
+        (({"dialect": "onnx", "operator": "flor"},), "operator.operator", "did you mean Floor?"),
+        (({"dialect": "onnx", "operator": 7},), "operator.operator", "got 7; accepted: Round, "),
+        (({"dialect": "webnn", "operator": ""},), "operator.operator", "accepted: roundEven, "),
+        (
+            ({"dialect": "mlir", "operator": "math.floor", "op": "math.ceil"},),
+            "operator.op",
+            "must be math.floor, as operator says",
+        ),
         (
             ({"dialect": "stablehlo", "operator": "reduce_precision", "exponent_bits": 5},),
             "operator.mantissa_bits",
