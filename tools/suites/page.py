@@ -63,9 +63,10 @@ pass the suite's comparison with any operand.
 CONVERSIONS = """
 ## Casts and quantization
 
-This table tries the [deviations](explanation.md#deviations-of-conversions). In ONNX's casts to
-float16 all pass: no operand is a tie, becomes subnormal or is near the largest number, and a result
-may be one unit in the last place away. A tolerance of 1e-3 allows 65 in 16-bit integers.
+This table tries the [deviations](explanation.md#deviations-of-conversions). In WebNN's `cast` all
+pass, and in ONNX's to float16 all but one: no operand is a tie, becomes subnormal or is near the
+largest number, and a result may be one unit in the last place away. A tolerance of 1e-3 allows 65
+in 16-bit integers.
 
 | suite | case | of | passes | which | operands that find it |
 |---|---|---|---|---|---|
