@@ -129,20 +129,36 @@ class Connection:
             raise typer.Exit(1) from None
 
 
-def connects(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of :class:`Connection` in place of its parameter ``connection``.
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """The options for the file that a command sends."""
 
-    A parameter of the command that has the name of an option stands for that option.
+    dtype: DTypeOption = None
+    connections: Connections = 4
+    tile_bytes: TileBytes = 64 << 20
+    digest: Digest = False
+    progress: Progress = None
+
+
+def connects(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of :class:`Connection` in place of a parameter of that type.
+
+    Likewise those of :class:`Transfer`. A parameter of the command that has the name of an option
+    stands for that option.
     """
     own = inspect.signature(command, eval_str=True).parameters
-    options = inspect.signature(Connection, eval_str=True).parameters
+    groups = {
+        name: parameter.annotation
+        for name, parameter in own.items()
+        if parameter.annotation in (Connection, Transfer)
+    }
+    options = {
+        name: inspect.signature(group, eval_str=True).parameters for name, group in groups.items()
+    }
     shown: dict[str, inspect.Parameter] = {}
     for name, parameter in own.items():
-        if name == "connection":
-            for each, option in options.items():
-                shown[each] = own.get(each, option.replace(kind=option.KEYWORD_ONLY))
-        else:
-            shown[name] = parameter
+        for each, option in options.get(name, {name: parameter}).items():
+            shown[each] = own.get(each, option.replace(kind=option.KEYWORD_ONLY))
     signature = inspect.Signature(list(shown.values()))
 
     @functools.wraps(command)
@@ -150,8 +166,11 @@ def connects(command: Callable[..., None]) -> Callable[..., None]:
         bound = signature.bind(*arguments, **given)
         bound.apply_defaults()
         values = bound.arguments
-        connection = Connection(**{name: values[name] for name in options})
-        command(connection=connection, **{name: values[name] for name in values if name in own})
+        made = {
+            name: group(**{each: values[each] for each in options[name]})
+            for name, group in groups.items()
+        }
+        command(**made, **{name: values[name] for name in values if name in own})
 
     # What typer reads.
     run.__annotations__ = {name: parameter.annotation for name, parameter in shown.items()}

@@ -7,7 +7,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
-from typing import Annotated, NamedTuple, cast
+from typing import Annotated, cast
 
 import typer
 
@@ -22,21 +22,8 @@ from tensor_round.contract.operators.operator import (
 from tensor_round.contract.rounding import Rounding, RoundingName
 
 from . import npy_files
-from .connecting import (
-    AsJson,
-    Connection,
-    Connections,
-    Digest,
-    DTypeOption,
-    Progress,
-    TileBytes,
-    connects,
-)
+from .connecting import AsJson, Connection, Transfer, connects
 from .files import check_target, read_tensor
-
-#: The most bytes of a tile by default.
-_TILE_BYTES = 64 << 20
-
 
 Source = Annotated[str, typer.Argument(metavar="IN", help="A .npy file, or - for standard input.")]
 Target = Annotated[
@@ -67,12 +54,8 @@ def round_array(
     *,
     operator: OperatorOption = None,
     rounding: RoundingOption = None,
-    dtype: DTypeOption = None,
+    transfer: Transfer,
     connection: Connection,
-    connections: Connections = 4,
-    tile_bytes: TileBytes = _TILE_BYTES,
-    digest: Digest = False,
-    progress: Progress = None,
     as_json: AsJson = False,
 ) -> None:
     """Round a .npy file into another one.
@@ -86,8 +69,7 @@ def round_array(
     """
     with _usage_errors():
         by = as_operator(operator, cast(RoundingName | None, rounding))
-    options = _Options(dtype, connection, connections, tile_bytes, digest, progress, as_json)
-    _convert(source, target, by, operator, options)
+    _convert(source, target, by, operator, connection, transfer, as_json)
 
 
 @connects
@@ -112,12 +94,8 @@ def cast_array(
             show_default="the operator's",
         ),
     ] = None,
-    dtype: DTypeOption = None,
+    transfer: Transfer,
     connection: Connection,
-    connections: Connections = 4,
-    tile_bytes: TileBytes = _TILE_BYTES,
-    digest: Digest = False,
-    progress: Progress = None,
     as_json: AsJson = False,
 ) -> None:
     """Convert a .npy file to another type, into another file.
@@ -132,37 +110,30 @@ def cast_array(
     """
     with _usage_errors():
         by = as_cast(to, operator, cast(RoundingName | None, rounding), saturate)
-    options = _Options(dtype, connection, connections, tile_bytes, digest, progress, as_json)
-    _convert(source, target, by, operator, options)
-
-
-class _Options(NamedTuple):
-    """The options of both commands that :func:`_convert` reads."""
-
-    dtype: str | None
-    connection: Connection
-    connections: int
-    tile_bytes: int
-    digest: bool
-    progress: bool | None
-    as_json: bool
+    _convert(source, target, by, operator, connection, transfer, as_json)
 
 
 def _convert(
-    source: str, target: str, by: RoundOperator, word: str | None, options: _Options
+    source: str,
+    target: str,
+    by: RoundOperator,
+    word: str | None,
+    connection: Connection,
+    transfer: Transfer,
+    as_json: bool,
 ) -> None:
     """Write the results of an operator on a file; ``word`` is the caller's word for it."""
-    given = read_tensor(source, options.dtype)
+    given = read_tensor(source, transfer.dtype)
     check_target(target)
     size, name = given.header.data_length, given.dtype.name
-    shows = sys.stderr.isatty() if options.progress is None else options.progress
+    shows = sys.stderr.isatty() if transfer.progress is None else transfer.progress
     began = time.monotonic()
-    with options.connection.client(
-        options.as_json,
+    with connection.client(
+        as_json,
         size,
-        digest=options.digest,
-        connections=options.connections,
-        tile_bytes=options.tile_bytes,
+        digest=transfer.digest,
+        connections=transfer.connections,
+        tile_bytes=transfer.tile_bytes,
     ) as client:
         # Before the file is made, so that a rejected tensor leaves none behind.
         call = by.prepare(name, given.header.shape).call
@@ -171,7 +142,7 @@ def _convert(
                 client.cast(given.array, operator=by, out=results, progress=shows)
             else:
                 client.round(given.array, by, out=results, progress=shows)
-    if options.as_json:
+    if as_json:
         seconds = time.monotonic() - began
         data = {
             "input": source,

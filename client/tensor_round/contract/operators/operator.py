@@ -101,6 +101,8 @@ class RoundOperator(abc.ABC):
 
     #: The path of each attribute in the dialect's descriptor.
     _paths: ClassVar[Mapping[str, str]] = {}
+    #: The fewest dimensions that every version of the operator accepts, but for a scalar.
+    _flat_rank: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         # Attributes are checked on a tensor that every version of every dialect accepts.
@@ -146,7 +148,7 @@ class RoundOperator(abc.ABC):
 
     def flat_shape(self, count: int) -> tuple[int, ...]:
         """A shape of ``count`` elements that the operator accepts."""
-        return (count,)
+        return (*[1] * (self._flat_rank - 1), count)
 
     def prepare(self, dtype: str, shape: tuple[int, ...]) -> PreparedDescriptor:
         """The prepared descriptor of a packed tensor; raises :class:`InvalidDescriptor`."""

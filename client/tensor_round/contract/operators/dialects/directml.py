@@ -8,7 +8,7 @@ how many dimensions a tensor may have. Tensors have the fields of the C structs,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -300,6 +300,10 @@ def _disagreements(
     return faults
 
 
+#: The operand and the result.
+_Tensors = tuple[AnyTensorDesc, AnyTensorDesc]
+
+
 @dataclass(frozen=True, slots=True)
 class DirectMLRound(RoundOperator):
     """DirectML's ELEMENT_WISE_ROUND, on float32 and float16.
@@ -309,6 +313,7 @@ class DirectMLRound(RoundOperator):
     ``tensors`` are the two of DxDispatch's JSON.
     """
 
+    _flat_rank: ClassVar[int] = 4
     _paths: ClassVar[Mapping[str, str]] = {
         "rounding_mode": "desc.RoundingMode",
         "feature_level": "feature_level",
@@ -316,9 +321,7 @@ class DirectMLRound(RoundOperator):
 
     rounding_mode: DirectMLMode = _DEFAULT_MODE
     feature_level: FeatureLevel = "3_0"
-    tensors: tuple[AnyTensorDesc, AnyTensorDesc] | None = field(
-        default=None, compare=False, repr=False, kw_only=True
-    )
+    tensors: _Tensors | None = field(default=None, compare=False, repr=False, kw_only=True)
 
     def descriptor(
         self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
@@ -328,30 +331,31 @@ class DirectMLRound(RoundOperator):
             _document(
                 self.feature_level,
                 "ELEMENT_WISE_ROUND",
-                self.tensors if dtype is None and shape is None else None,
-                lambda: (_tensor(dtype, shape),) * 2,
+                _tensors(self.tensors, dtype, shape),
                 RoundingMode=self.rounding_mode,
             )
         )
 
-    def flat_shape(self, count: int) -> tuple[int, ...]:
-        """Four dimensions, which every feature level accepts."""
-        return (1, 1, 1, count)
 
-
-def _tensor(dtype: AnyDType | None, shape: Sequence[int] | None) -> dict[str, Any]:
-    return {"DataType": name_in(DTYPES, canonical_name(dtype)), "Sizes": sizes_of(shape)}
+def _tensors(
+    stated: _Tensors | None,
+    dtype: AnyDType | None,
+    shape: Sequence[int] | None,
+    to: AnyDType | None = None,
+) -> Sequence[Any]:
+    """The stated tensors, or two packed ones, the second of the type ``to``."""
+    if stated is not None and dtype is None and shape is None:
+        return stated
+    return [
+        {"DataType": name_in(DTYPES, canonical_name(each)), "Sizes": sizes_of(shape)}
+        for each in (dtype, dtype if to is None else to)
+    ]
 
 
 def _document(
-    feature_level: str | int,
-    operator: str,
-    stated: tuple[AnyTensorDesc, AnyTensorDesc] | None,
-    packed: Callable[[], tuple[dict[str, Any], ...]],
-    **attributes: Any,
+    feature_level: str | int, operator: str, tensors: Sequence[Any], **attributes: Any
 ) -> dict[str, Any]:
-    """The descriptor on the stated tensors, or on packed ones."""
-    source, target = packed() if stated is None else stated
+    source, target = tensors
     return {
         "feature_level": feature_level,
         "type": f"DML_OPERATOR_{operator}",
@@ -362,12 +366,11 @@ def _document(
 @dataclass(frozen=True, slots=True)
 class _Directed(RoundOperator):
     _operator: ClassVar[str]
+    _flat_rank: ClassVar[int] = 4
     _paths: ClassVar[Mapping[str, str]] = {"feature_level": "feature_level"}
 
     feature_level: AnyFeatureLevel = "3_0"
-    tensors: tuple[AnyTensorDesc, AnyTensorDesc] | None = field(
-        default=None, compare=False, repr=False, kw_only=True
-    )
+    tensors: _Tensors | None = field(default=None, compare=False, repr=False, kw_only=True)
 
     def descriptor(
         self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
@@ -377,15 +380,10 @@ class _Directed(RoundOperator):
             _document(
                 self.feature_level,
                 self._operator,
-                self.tensors if dtype is None and shape is None else None,
-                lambda: (_tensor(dtype, shape),) * 2,
+                _tensors(self.tensors, dtype, shape),
                 ScaleBias=None,
             )
         )
-
-    def flat_shape(self, count: int) -> tuple[int, ...]:
-        """Four dimensions, which every feature level accepts."""
-        return (1, 1, 1, count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,30 +413,20 @@ class DirectMLCast(CastOperator):
     ``tensors`` are the two of DxDispatch's JSON.
     """
 
+    _flat_rank: ClassVar[int] = 4
     _paths: ClassVar[Mapping[str, str]] = {"feature_level": "feature_level"}
 
     to: AnyDType
     feature_level: AnyFeatureLevel = "4_1"
-    tensors: tuple[AnyTensorDesc, AnyTensorDesc] | None = field(
-        default=None, compare=False, repr=False, kw_only=True
-    )
+    tensors: _Tensors | None = field(default=None, compare=False, repr=False, kw_only=True)
 
     def descriptor(
         self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
     ) -> DirectMLCastDescriptor:
         """The ``directml`` descriptor, on the stated tensors or on two packed ones."""
         return DirectMLCastDescriptor.read(
-            _document(
-                self.feature_level,
-                "CAST",
-                self.tensors if dtype is None and shape is None else None,
-                lambda: (_tensor(dtype, shape), _tensor(self.to, shape)),
-            )
+            _document(self.feature_level, "CAST", _tensors(self.tensors, dtype, shape, self.to))
         )
-
-    def flat_shape(self, count: int) -> tuple[int, ...]:
-        """Four dimensions, which every feature level accepts."""
-        return (1, 1, 1, count)
 
 
 def _directed(name: str, made: type[RoundOperator]) -> Operator:

@@ -208,16 +208,25 @@ class OpenVINORound(RoundOperator):
         self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
     ) -> OpenVINODescriptor:
         """The ``openvino`` descriptor for a tensor; arguments default to the layer's tensor."""
-        name = canonical_name(self.dtype if dtype is None else dtype)
-        sizes = sizes_of(self.shape if shape is None else shape)
         return OpenVINODescriptor.read(
             {
                 "type": "Round",
                 "version": "opset5",
                 "data": {"mode": self.mode},
-                "input": {"element_type": name_in(DTYPES, name), "shape": sizes},
+                "input": _tensor(self, dtype, shape),
             }
         )
+
+
+def _tensor(
+    layer: OpenVINORound | _Unary | OpenVINOConvert,
+    dtype: AnyDType | None,
+    shape: Sequence[int] | None,
+) -> dict[str, Any]:
+    """The input: of a dtype and shape, or of the layer."""
+    name = canonical_name(layer.dtype if dtype is None else dtype)
+    sizes = sizes_of(layer.shape if shape is None else shape)
+    return {"element_type": name_in(CAST_DTYPES, name), "shape": sizes}
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,9 +240,7 @@ class _Unary(RoundOperator):
         self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
     ) -> OpenVINOFloorDescriptor:
         """The ``openvino`` descriptor for a tensor; arguments default to the layer's tensor."""
-        name = canonical_name(self.dtype if dtype is None else dtype)
-        sizes = sizes_of(self.shape if shape is None else shape)
-        tensor = {"element_type": name_in(DTYPES, name), "shape": sizes}
+        tensor = _tensor(self, dtype, shape)
         document = {"type": self._type, "version": "opset1", "input": tensor}
         return OpenVINOFloorDescriptor.read(document)
 
@@ -267,14 +274,12 @@ class OpenVINOConvert(CastOperator):
         self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
     ) -> OpenVINOConvertDescriptor:
         """The ``openvino`` descriptor for a tensor; arguments default to the layer's tensor."""
-        name = canonical_name(self.dtype if dtype is None else dtype)
-        sizes = sizes_of(self.shape if shape is None else shape)
         target = name_in(CAST_DTYPES, canonical_name(self.to))
         document = {
             "type": "Convert",
             "version": "opset1",
             "data": {"destination_type": target},
-            "input": {"element_type": name_in(CAST_DTYPES, name), "shape": sizes},
+            "input": _tensor(self, dtype, shape),
         }
         return OpenVINOConvertDescriptor.read(document)
 
