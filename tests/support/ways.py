@@ -126,8 +126,10 @@ class Asked:
 
     def stored(self, content: bytes) -> Array:
         """The elements in a .npy file, where each has a byte at least."""
-        if self.target.is_named_by_npy:
+        if self.target.is_named_by_npy or self.to is not None:
             stored: Array = np.load(BytesIO(content))
+            if not self.target.is_named_by_npy:
+                stored = stored.view(self.target.numpy)
             assert stored.dtype.newbyteorder("<") == self.target.numpy
             return stored
         data = content[len(content) - self.x.size * self.target.itemsize :]

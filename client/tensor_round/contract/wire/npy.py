@@ -89,9 +89,13 @@ def has_byte_order(dtype: DType) -> bool:
 
 
 def header_of(dtype: DType, shape: tuple[int, ...], like: NpyHeader) -> bytes:
-    """The header of another dtype in the order and byte order of ``like``, as NumPy writes it."""
+    """The header of another dtype in the order and byte order of ``like``, as NumPy writes it.
+
+    Types without a code are raw bytes, which NumPy can load.
+    """
     is_big = like.byte_order == "big" and has_byte_order(dtype)
     descr = dtype.numpy.newbyteorder(">").str if is_big else dtype.numpy.str
+    descr = descr if dtype.is_named_by_npy else f"|V{dtype.itemsize}"
     literal = f"{{'descr': {descr!r}, 'fortran_order': {like.fortran_order}, 'shape': {shape}, }}"
     start = len(MAGIC) + 4
     padding = -(start + len(literal) + 1) % 64
