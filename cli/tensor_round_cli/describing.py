@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from enum import Enum
 from itertools import groupby
 from shutil import get_terminal_size
 from typing import Annotated, Any
 
 import typer
 
+from tensor_round.contract.cast_digests import published_casts
 from tensor_round.contract.digests import DIGESTS, differing
 from tensor_round.contract.quoting import not_accepted, one_line, printable
 from tensor_round.contract.version import __version__
@@ -47,9 +49,25 @@ def operators(
         typer.echo(f"at most {catalog['limits']['max_tensor_bytes']} bytes a tensor")
 
 
+class Proved(str, Enum):
+    """The operators whose digests a service has."""
+
+    ROUND = "round"
+    CAST = "cast"
+
+
 @connects
 def conformance(
     *,
+    operator: Annotated[
+        Proved, typer.Option(help="cast adds casts, which the service computes in seconds.")
+    ] = Proved.ROUND,
+    dtype: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Casts from this type alone.")
+    ] = None,
+    to: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Casts to this type alone.")
+    ] = None,
     connection: Connection,
     as_json: AsJson = False,
 ) -> None:
@@ -58,14 +76,23 @@ def conformance(
     The exit code is 1 if any differs.
     """
     with connection.client(as_json) as client:
-        proof = client.conformance()
-        wrong = {backend: differing(rows) for backend, rows in proof["backends"].items()}
-        conforms = bool(wrong) and not any(wrong.values())
+        asked: dict[str, Any] = {"dtype": dtype, "to": to}
+        proof = client.conformance(operator.value, **asked)
+        published = {"backends": DIGESTS}
+        if operator is Proved.CAST:
+            published["casts"] = published_casts(dtype, to)
+        wrong = [
+            (backend, digests, differing(rows, digests))
+            for member, digests in published.items()
+            for backend, rows in proof.get(member, {}).items()
+        ]
+        has_all = all(proof.get(member) for member in published)
+        conforms = has_all and not any(names for _, _, names in wrong)
         if as_json:
             typer.echo(json.dumps({**proof, "matches_this_package": conforms}))
         else:
-            for backend, names in wrong.items():
-                typer.echo(_wrapped(_summary(one_line(backend), names)))
+            for backend, digests, names in wrong:
+                typer.echo(_wrapped(_summary(one_line(backend), digests, names)))
             verdict = "conforms to" if conforms else "does NOT conform to"
             typer.echo(f"The service {verdict} the digests of tensor-round {__version__}.")
         if not conforms:
@@ -119,11 +146,12 @@ def _described(operator: dict[str, Any]) -> Iterator[str]:
         yield f"open: {'; '.join(f'{case}: {here}' for case, here in unspecified.items())}"
 
 
-def _summary(backend: str, wrong: list[str]) -> str:
+def _summary(backend: str, published: Mapping[tuple[str, str], str], wrong: list[str]) -> str:
+    digests = f"{len(published)} digests of {'roundings' if published is DIGESTS else 'casts'}"
     if wrong:
-        return f"{backend}: {len(wrong)} of {len(DIGESTS)} digests differ: {', '.join(wrong)}"
-    dtypes = dict.fromkeys(dtype for dtype, _ in DIGESTS)
-    return f"{backend}: all {len(DIGESTS)} digests are as published, of {', '.join(dtypes)}"
+        return f"{backend}: {len(wrong)} of {digests} differ: {', '.join(wrong)}"
+    dtypes = dict.fromkeys(dtype for dtype, _ in published)
+    return f"{backend}: all {digests} are as published, of {', '.join(dtypes)}"
 
 
 def _wrapped(line: str) -> str:

@@ -16,13 +16,13 @@ from starlette.types import Receive, Scope, Send
 
 from .auth.api_keys import Authenticator, KeyRing
 from .auth.origins import Cors, HostCheck, host_check
-from .backends.select import DeviceOptions, select_backend
+from .backends.select import BackendUnavailable, DeviceOptions, select_backend
 from .counters import Key
 from .deployment import Deployment
 from .dispatcher import Dispatcher
 from .engine.engine import Engine
 from .engine.memory import Memory
-from .engine.readiness import ProcessLifecycle, Readiness
+from .engine.readiness import ProcessLifecycle, Readiness, rounds_correctly
 from .features import Feature, FeatureContext, load
 from .gate import Gate
 from .metrics.counts import (
@@ -155,6 +155,11 @@ def _engine(settings: Settings, log: Callable[[str], None]) -> Engine:
         pool_bytes=settings.gpu_memory_limit,
     )
     backend = select_backend(settings.backend, devices, log=log)
+    if not rounds_correctly(backend):
+        backend.close()
+        raise BackendUnavailable(
+            f"the {backend.name} backend rounds known values wrongly: reinstall its libraries"
+        )
     return Engine(backend, Deployment.of(settings).worker_bytes)
 
 

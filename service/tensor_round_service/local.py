@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
 from typing import Any
+from urllib.parse import parse_qsl
 
 import numpy as np
 
@@ -79,6 +80,7 @@ class LocalEngine:
     def document(self, method: str, path: str) -> dict[str, Any]:
         """The JSON document that the service has at a path."""
         backend = self._engine.backend
+        path, _, query = path.partition("?")
         match method, path:
             case "GET", "/operators":
                 budget = self._engine.memory.limit_bytes
@@ -88,7 +90,9 @@ class LocalEngine:
                 }
                 return {**catalog(limits)}
             case "GET", "/conformance":
-                return {**digests.report(backend)}
+                pairs = digests.pairs_of(dict(parse_qsl(query)))
+                casts = [digests.casts(backend, pair) for pair in pairs]
+                return {**digests.report(digests.roundings(backend), casts)}
             case "GET", "/readyz":
                 if not rounds_correctly(backend):
                     raise BackendFailed("the backend rounded known values wrongly")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing_extensions import TypedDict  # typing's own is enough for pydantic from Python 3.12 on
+from typing import NotRequired
+
+# typing's own is enough for pydantic from Python 3.12 on
+from typing_extensions import TypedDict
 
 from tensor_round.contract.dtypes import DTYPES
 from tensor_round.contract.operators import registry
@@ -121,10 +124,14 @@ class PatternDigest(TypedDict):
 
 
 class Conformance(TypedDict):
-    """Digests by backend, dtype and rounding, and whether all equal the published ones."""
+    """Digests by backend, dtype and rounding, and whether all equal the published ones.
+
+    ``casts``, if asked for, has digests of casts by backend, dtype and target type.
+    """
 
     conforms: bool
     backends: dict[str, dict[str, dict[str, PatternDigest]]]
+    casts: NotRequired[dict[str, dict[str, dict[str, PatternDigest]]]]
 
 
 class Liveness(TypedDict):

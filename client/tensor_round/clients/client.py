@@ -237,9 +237,19 @@ class Client(BaseClient):
         """The service's operators as JSON values: dialects, versions, modes, dtypes and limits."""
         return run(self._session.document("/operators"))
 
-    def conformance(self) -> dict[str, Any]:
-        """The digests of the results for all patterns, by backend, as JSON values."""
-        return run(self._session.document("/conformance"))
+    def conformance(
+        self,
+        operator: Literal["round", "cast"] = "round",
+        *,
+        dtype: AnyDType | None = None,
+        to: AnyDType | None = None,
+    ) -> dict[str, Any]:
+        """The digests of the results for all patterns, by backend, as JSON values.
+
+        With ``operator="cast"`` those of casts, too, from the type ``dtype`` and to the type
+        ``to``, by default all: a service without a GPU computes them in seconds, and once.
+        """
+        return run(self._session.conformance(operator, dtype, to))
 
     def ready(self) -> bool:
         """Whether the service is reachable and ready to serve."""
@@ -324,9 +334,15 @@ class AsyncClient(BaseClient):
         """The service's operators as JSON values: dialects, versions, modes, dtypes and limits."""
         return await self._session.document("/operators")
 
-    async def conformance(self) -> dict[str, Any]:
-        """The digests of the results for all patterns, by backend, as JSON values."""
-        return await self._session.document("/conformance")
+    async def conformance(
+        self,
+        operator: Literal["round", "cast"] = "round",
+        *,
+        dtype: AnyDType | None = None,
+        to: AnyDType | None = None,
+    ) -> dict[str, Any]:
+        """The digests of the results for all patterns; see :meth:`Client.conformance`."""
+        return await self._session.conformance(operator, dtype, to)
 
     async def ready(self) -> bool:
         """Whether the service is reachable and ready to serve."""

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from urllib.parse import urlencode
 
 import numpy as np
 
@@ -29,7 +30,12 @@ from ..contract.errors import (
     TensorRoundError,
 )
 from ..contract.host_memory import Array, bits, refuse_loss_of_mask
-from ..contract.operators.operator import CastOperator, PreparedDescriptor, RoundOperator
+from ..contract.operators.operator import (
+    CastOperator,
+    PreparedDescriptor,
+    RoundOperator,
+    canonical_name,
+)
 from ..contract.progress import Progress, counted
 from ..contract.quoting import shown
 from ..transport.address import Address
@@ -40,6 +46,7 @@ from .options import Arguments
 
 if TYPE_CHECKING:
     from ..contract.differences.document import Differences
+    from ..contract.dtypes import AnyDType
     from ..transport.concurrency import Concurrency, Transport
     from .execution import AnyDescriptor
     from .tensor_memory import Output, WholeTensor
@@ -201,9 +208,17 @@ class Session:
             return await execute(self, descriptor, data, out, options)
 
     async def document(self, path: str) -> dict[str, Any]:
-        """The JSON object at a path."""
-        with self._call(path.strip("/")) as options:
+        """The JSON object at a path, which may have a query."""
+        with self._call(path.partition("?")[0].strip("/")) as options:
             return await self.send(DocumentExchange(path), options.deadline)
+
+    async def conformance(
+        self, operator: str, dtype: AnyDType | None, to: AnyDType | None
+    ) -> dict[str, Any]:
+        """The digests of the service's results; see :meth:`Client.conformance`."""
+        types = {"dtype": dtype, "to": to}
+        asked = {name: canonical_name(given) for name, given in types.items() if given is not None}
+        return await self.document(f"/conformance?{urlencode({'operator': operator, **asked})}")
 
     async def ready(self) -> bool:
         """Whether a service is reachable and ready, by one request without retries."""

@@ -63,10 +63,15 @@ DIGESTS: dict[tuple[str, str], str] = {
 # fmt: on
 
 
-def differing(rows: Mapping[str, Any]) -> list[str]:
-    """The dtypes and roundings of one backend whose digests are not the published ones."""
+def differing(
+    rows: Mapping[str, Any], published: Mapping[tuple[str, str], str] = DIGESTS
+) -> list[str]:
+    """The rows and columns of one backend's table whose digests are not the published ones.
+
+    They are dtypes and roundings, or with other ``published`` ones theirs.
+    """
     return [
-        f"{dtype} {rounding}"
-        for (dtype, rounding), published in DIGESTS.items()
-        if rows.get(dtype, {}).get(rounding, {}).get("sha256") != published
+        f"{row} {column}"
+        for (row, column), digest in published.items()
+        if rows.get(row, {}).get(column, {}).get("sha256") != digest
     ]

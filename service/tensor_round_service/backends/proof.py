@@ -14,6 +14,7 @@ from tensor_round.contract.layout import Layout
 from tensor_round.contract.rounding import Rounding
 
 from . import Bytes, Round
+from .known_results import KNOWN_CONVERSIONS
 
 #: Rounds on the device under test.
 DeviceRound = Callable[[Call, Bytes, Bytes], object]
@@ -44,10 +45,16 @@ def patterns(dtype: DType) -> Bytes:
 
 
 def prove(device_round: DeviceRound, host_round: Round) -> None:
-    """Compile and run every kernel of a device, and compare its bits with the host's.
+    """Compile and run kernels of a device, and compare their bits with the host's.
 
-    Raises :class:`WrongBits`.
+    They are all that round to integral values, and the conversions with known results. Others are
+    compiled when a request first has them. Raises :class:`WrongBits`.
     """
+    for known in KNOWN_CONVERSIONS:
+        source, target = known.call.input.dtype, known.call.output.dtype
+        operands = Layout.of(source, (source.count(patterns(source).size),))
+        call = Call.packed_output(known.call.function, operands, target)
+        _prove_call(device_round, host_round, call)
     for dtype in ROUNDABLE:
         packed = Layout.of(dtype, (2, dtype.count(patterns(dtype).size) // 2))
         functions = [RoundToIntegral(rounding) for rounding in Rounding]
@@ -68,6 +75,6 @@ def _prove_call(device_round: DeviceRound, host_round: Round, call: Call) -> Non
     host_round(call, operands.copy(), expected)
     if not np.array_equal(result, expected):
         wrong = int(np.count_nonzero(result != expected))
-        raise WrongBits(
-            f"{call.input.dtype.name} {call.rounding} differs from NumPy's in {wrong} bytes"
-        )
+        source, target = call.input.dtype, call.output.dtype
+        types = source.name if source is target else f"{source.name} to {target.name}"
+        raise WrongBits(f"{types} {call.rounding} differs from NumPy's in {wrong} bytes")

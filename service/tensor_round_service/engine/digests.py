@@ -3,55 +3,126 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
 from tensor_round.contract.call import Call
+from tensor_round.contract.cast_digests import (
+    CAST_DIGESTS,
+    FUNCTIONS,
+    TypePair,
+    published_casts,
+)
 from tensor_round.contract.digests import DIGESTS
-from tensor_round.contract.dtypes import BY_NAME
-from tensor_round.contract.errors import BackendFailed
+from tensor_round.contract.dtypes import BY_NAME, DType
+from tensor_round.contract.errors import BackendFailed, InvalidDescriptor
+from tensor_round.contract.functions import RoundToIntegral
 from tensor_round.contract.host_memory import pack
+from tensor_round.contract.layout import Layout
+from tensor_round.contract.quoting import not_accepted
 from tensor_round.contract.rounding import Rounding
 
-from ..backends import Backend, Round
+from ..backends import Backend, Bytes, Round
 from ..service_types import Conformance, PatternDigest
+
+#: The operators that have digests, and the parameters that choose among them.
+OPERATORS, PARAMETERS = ("round", "cast"), ("operator", "dtype", "to")
+#: Digests by the name of an arithmetic, an operand's type, and a direction or a target type.
+Tables = dict[str, dict[str, dict[str, PatternDigest]]]
 
 
 def digest(round_: Round, dtype_name: str, rounding: Rounding) -> str:
     """SHA-256 of the results for all bit patterns of a type, in ascending order."""
     dtype = BY_NAME[dtype_name]
-    every = np.arange(1 << dtype.width, dtype=dtype.bits)
-    patterns = pack(every) if dtype.is_sub_byte else every.view(np.uint8)
-    call = Call.packed(rounding, dtype_name, every.shape)
+    call = Call.packed_output(RoundToIntegral(rounding), Layout.of(dtype, (1 << dtype.width,)))
+    patterns = _every_pattern(dtype)
     round_(call, patterns, patterns)
     return hashlib.sha256(patterns.data).hexdigest()
 
 
-def report(backend: Backend) -> Conformance:
-    """The digests of every arithmetic of the backend, compared with the published ones.
+def cast_digest(round_: Round, source_name: str, target_name: str) -> str:
+    """SHA-256 of the results of all :data:`FUNCTIONS`, one behind the other, likewise."""
+    source, target, found = BY_NAME[source_name], BY_NAME[target_name], hashlib.sha256()
+    layout, patterns = Layout.of(source, (1 << source.width,)), _every_pattern(source)
+    for function in FUNCTIONS:
+        call = Call.packed_output(function, layout, target)
+        results = np.empty(call.output.byte_length, np.uint8)
+        round_(call, patterns, results)
+        found.update(results.data)
+    return found.hexdigest()
 
-    Raises :class:`BackendFailed` if the backend fails.
-    """
+
+def _every_pattern(dtype: DType) -> Bytes:
+    every = np.arange(1 << dtype.width, dtype=dtype.bits)
+    return pack(every) if dtype.is_sub_byte else every.view(np.uint8)
+
+
+def roundings(backend: Backend) -> Tables:
+    """The digests of roundings by every arithmetic; raises :class:`BackendFailed`."""
+    return _tables(backend, lambda round_, *key: digest(round_, key[0], Rounding(key[1])), DIGESTS)
+
+
+def casts(backend: Backend, pair: TypePair) -> Tables:
+    """The digest of the casts of one pair of types, likewise."""
+    return _tables(backend, cast_digest, published_casts(*pair))
+
+
+def _tables(
+    backend: Backend,
+    compute: Callable[[Round, str, str], str],
+    published: Mapping[tuple[str, str], str],
+) -> Tables:
+    tables: Tables = {}
     try:
-        found = {name: _table(round_) for name, round_ in backend.arithmetics().items()}
+        for name, round_ in backend.arithmetics().items():
+            rows = tables[name] = {}
+            for (row, column), right in published.items():
+                found = compute(round_, row, column)
+                cell: PatternDigest = {"sha256": found, "matches_published": found == right}
+                rows.setdefault(row, {})[column] = cell
     except (MemoryError, RuntimeError) as error:
         raise BackendFailed("the backend failed on the test patterns", retry_after=1) from error
+    return tables
+
+
+def pairs_of(query: Mapping[str, str]) -> tuple[TypePair, ...]:
+    """The pairs of types whose casts :data:`PARAMETERS` ask for.
+
+    Raises :class:`InvalidDescriptor`.
+    """
+    operator, asked = query.get("operator", "round"), (query.get("dtype"), query.get("to"))
+    pairs = tuple(published_casts(*asked)) if operator == "cast" else ()
+    if operator not in OPERATORS:
+        raise _refusal("operator", not_accepted(operator, OPERATORS))
+    for side, given in enumerate(asked):
+        if given is not None and operator == "round":
+            raise _refusal(PARAMETERS[side + 1], "only with operator=cast")
+        names = dict.fromkeys(pair[side] for pair in CAST_DIGESTS)
+        if given is not None and given not in names:
+            raise _refusal(PARAMETERS[side + 1], not_accepted(given, names))
+    if operator == "cast" and not pairs:
+        raise _refusal("to", "must differ from dtype: that cast is a copy")
+    return pairs
+
+
+def _refusal(parameter: str, rule: str) -> InvalidDescriptor:
+    return InvalidDescriptor.at(("query", parameter), rule)
+
+
+def report(rounded: Tables, cast: Iterable[Tables] = ()) -> Conformance:
+    """The document: digests of roundings, and of casts if any are given."""
+    merged: Tables = {}
+    for tables in cast:
+        for name, rows in tables.items():
+            for source, row in rows.items():
+                merged.setdefault(name, {}).setdefault(source, {}).update(row)
     conforms = all(
         cell["matches_published"]
-        for table in found.values()
-        for row in table.values()
+        for tables in (rounded, merged)
+        for rows in tables.values()
+        for row in rows.values()
         for cell in row.values()
     )
-    return {"conforms": conforms, "backends": found}
-
-
-def _table(round_: Round) -> dict[str, dict[str, PatternDigest]]:
-    """Digests by dtype and rounding."""
-    rows: dict[str, dict[str, PatternDigest]] = {}
-    for (dtype_name, rounding), published in DIGESTS.items():
-        found = digest(round_, dtype_name, Rounding(rounding))
-        rows.setdefault(dtype_name, {})[rounding] = {
-            "sha256": found,
-            "matches_published": found == published,
-        }
-    return rows
+    document: Conformance = {"conforms": conforms, "backends": rounded}
+    return {**document, "casts": merged} if merged else document

@@ -1,4 +1,4 @@
-"""Readiness: the process is not draining, and its backend rounds known values correctly."""
+"""Readiness: the process is not draining, and its backend has the right known results."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensor_round.contract.call import Call
 from tensor_round.contract.errors import BackendFailed, Draining
-from tensor_round.contract.rounding import Rounding
 
-from ..backends import Backend
+from ..backends import Backend, in_place
+from ..backends.known_results import KNOWN
 
 logger = logging.getLogger(__name__)
 
@@ -24,22 +23,6 @@ logger = logging.getLogger(__name__)
 PROOF_VALID_SECONDS = 1.0
 #: Time limit of a proof; a slower device counts as failed.
 PROOF_SECONDS = 1.5
-
-#: float32 patterns on which rounding code often fails, and their results under ties_to_even.
-_PATTERNS = (
-    (0x3F000000, 0x00000000),  # 0.5
-    (0xBF000000, 0x80000000),  # -0.5
-    (0x3EFFFFFF, 0x00000000),  # the largest below 0.5: adding 0.5 yields 1
-    (0x3FC00000, 0x40000000),  # 1.5
-    (0x40200000, 0x40000000),  # 2.5
-    (0xBE99999A, 0x80000000),  # -0.3
-    (0x80000001, 0x80000000),  # the least negative subnormal: flushing to +0 loses its sign
-    (0x4AFFFFFF, 0x4B000000),  # 8388607.5, the largest value with a fraction
-    (0xFF800000, 0xFF800000),  # -infinity
-    (0x7F800001, 0x7F800001),  # a signalling NaN
-)
-_OPERANDS, _EXPECTED = np.array(_PATTERNS, "<u4").T.copy().view(np.uint8)
-_CALL = Call.packed(Rounding.TIES_TO_EVEN, "float32", (len(_PATTERNS),))
 
 
 @dataclass
@@ -123,11 +106,15 @@ class _Proof:
 
 
 def rounds_correctly(backend: Backend) -> bool:
-    """Whether every arithmetic of the backend rounds the known values correctly."""
+    """Whether every arithmetic of the backend has the known results, of conversions too."""
     for arithmetic in backend.arithmetics().values():
-        memory = backend.allocate(_OPERANDS.size)[: _OPERANDS.size]
-        memory[:] = _OPERANDS
-        arithmetic(_CALL, memory, memory)
-        if not np.array_equal(memory, _EXPECTED):
-            return False
+        for known in KNOWN:
+            call = known.call
+            operands = backend.allocate(known.operands.size)
+            operands[:] = known.operands
+            is_apart = not call.is_in_place
+            results = backend.allocate(known.results.size) if is_apart else in_place(call, operands)
+            arithmetic(call, operands, results)
+            if not np.array_equal(results, known.results):
+                return False
     return backend.is_healthy

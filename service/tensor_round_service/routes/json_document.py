@@ -46,7 +46,7 @@ class JSONHandler:
 
     async def handle(self, request: Request, job: Job) -> Response:
         """Receive the document, and work on its tensor."""
-        query = parameters(request.head, *self._operation.json_query)
+        query = parameters(request.head.query, *self._operation.json_query)
         began = time.perf_counter()
         source, length = content_of(request, job, self._engine)
         content = await read_all(source, http_fields.MAX_JSON_LENGTH, job.reserve, length or 0)

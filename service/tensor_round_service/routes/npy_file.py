@@ -35,7 +35,7 @@ class NpyHandler:
 
     async def handle(self, request: Request, job: Job) -> Response:
         """Receive header and tensor, and work on the tensor."""
-        query = parameters(request.head, *self._operation.npy_query)
+        query = parameters(request.head.query, *self._operation.npy_query)
         operator = operator_of(query)
         job.began = time.perf_counter()
         source, length = content_of(request, job, self._engine)

@@ -41,7 +41,7 @@ class OctetHandler:
         """Receive the tensor, and work on it."""
         head = request.head
         if head.query:
-            parameters(head)
+            parameters(head.query)
         if DESCRIPTOR in head.repeated:
             raise _repeated(head)
         plan = self._plan(head.values.get(DESCRIPTOR))

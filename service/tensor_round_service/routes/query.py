@@ -12,15 +12,13 @@ from tensor_round.contract.operators.registry import DIALECTS, operator_from_tex
 from tensor_round.contract.quoting import not_accepted
 from tensor_round.contract.rounding import Rounding
 
-from ..net.head import Head
-
 _BOOLEANS = {"false": False, "true": True}
 
 
-def parameters(head: Head, *known: str) -> dict[str, str]:
-    """The parameters of the query; unknown and repeated ones are refused, not ignored."""
+def parameters(query: bytes, *known: str) -> dict[str, str]:
+    """The parameters of a query; unknown and repeated ones are refused, not ignored."""
     found: dict[str, str] = {}
-    for name, value in parse_qsl(head.query.decode("latin-1"), keep_blank_values=True):
+    for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
         if name not in known:
             rule = not_accepted(name, known, wrong="unknown parameter")
             raise InvalidDescriptor.of([Fault(("query", name[:40]), rule)])

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tensor_round as tr
 from support.command_line import bad, command, good, said
 from support.http.proxy import Fault, Proxy
 from support.http.proxy import answer as written
@@ -43,6 +44,10 @@ def test_conformance(service: Service) -> None:
     assert "NO" not in shown
     assert shown.splitlines()[-1].startswith("The service conforms to the digests of tensor-round")
     assert json.loads(good("conformance", "--json", url=service.url).stdout)["matches_this_package"]
+    pair = ("--operator", "cast", "--dtype", "float8_e5m2", "--to", "uint4")
+    shown = " ".join(good("conformance", *pair, url=service.url).stdout.decode().split())
+    assert "all 1 digests of casts are as published, of float8_e5m2" in shown
+    bad(1, "only with operator=cast", "conformance", "--to", "int8", url=service.url)
 
 
 def answer(document: object, status: str = "200 OK", kind: str = "application/json") -> bytes:
@@ -58,6 +63,15 @@ def test_conformance_is_computed_here_not_taken_from_the_service(service: Servic
         done = command("conformance", url=proxy.url)
     assert (done.returncode, done.stderr) == (1, b"")
     assert b"NO" in done.stdout
+
+
+def test_a_service_that_knows_no_digests_of_casts_does_not_conform(service: Service) -> None:
+    """It ignores the question, and answers that of before."""
+    with tr.Client(service.url) as client:
+        old = client.conformance()
+    with Proxy(None, lambda _: Fault(answer=answer(old))) as proxy:
+        good("conformance", url=proxy.url)
+        bad(1, "", "conformance", "--operator", "cast", url=proxy.url)
 
 
 def test_ping(service: Service) -> None:

@@ -16,7 +16,8 @@ import tensor_round as tr
 from support.cases.array_cases import bits, patterns
 from support.http.native_form import ieee754, npy, post, sha256_field
 from support.services.server import Reply, Service
-from tensor_round.contract.dtypes import BY_NAME, ROUNDABLE
+from tensor_round.contract.cast_digests import CAST_DIGESTS
+from tensor_round.contract.dtypes import BY_NAME, DTYPES, ROUNDABLE
 from tensor_round_verify import FLOATS, reference
 from tensor_round_verify.patterns import samples
 
@@ -147,6 +148,34 @@ def test_conformance_digests_are_the_published_ones(service: Service) -> None:
     (backend,) = report["backends"].values()
     small = [dtype for dtype in ROUNDABLE if dtype.width <= 16]
     assert sum(len(row) for row in backend.values()) == len(small) * 5
+    asked = service.get("/conformance?operator=cast&dtype=bfloat16&to=float8_e4m3fn").json()
+    cell = {"sha256": CAST_DIGESTS["bfloat16", "float8_e4m3fn"], "matches_published": True}
+    table = {"bfloat16": {"float8_e4m3fn": cell}}
+    assert asked == {**report, "casts": dict.fromkeys(report["backends"], table)}
+    (casts,) = service.get("/conformance?operator=cast&to=int4").json()["casts"].values()
+    assert list(casts) == [d.name for d in DTYPES if d.width <= 16 and d.name != "int4"]
+
+
+@pytest.mark.parametrize(
+    ("query", "field", "why"),
+    [
+        ("operator=floor", "operator", "accepted: round, cast"),
+        ("dtypes=int8", "dtypes", "unknown parameter"),
+        ("dtype=float16", "dtype", "only with operator=cast"),
+        ("operator=round&to=int8", "to", "only with operator=cast"),
+        ("operator=cast&dtype=float32", "dtype", 'got "float32"'),
+        ("operator=cast&to=bfloat", "to", "did you mean bfloat16"),
+        ("operator=cast&dtype=int8&to=int8", "to", "must differ from dtype"),
+    ],
+)
+def test_conformance_of_what_has_no_digest_is_refused(
+    service: Service, query: str, field: str, why: str
+) -> None:
+    refused = service.get(f"/conformance?{query}")
+    assert (refused.status, refused.json()["code"]) == (422, "invalid_descriptor")
+    (fault,) = refused.json()["errors"]
+    assert fault["loc"][-1] == field
+    assert why in fault["msg"]
 
 
 OCTETS, JSON, NPY = "application/octet-stream", "application/json", "application/x-npy"

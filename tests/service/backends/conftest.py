@@ -42,6 +42,13 @@ class SharedEarly:
         if found is None:
             self.kernels.wait()
             found = self.kernels.get(*key)
+        return self._shared(found)
+
+    def find(self, function: Function, source: DType, target: DType) -> Loop | None:
+        return self._shared(self.kernels.find(function, source, target))
+
+    @staticmethod
+    def _shared(found: Loop | None) -> Loop | None:
         return found and replace(found, split_bytes=1 << 20)
 
     def wait(self) -> None:

@@ -6,32 +6,44 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
 
+from support.cases.exact_conversions import off_the_wire
+from support.services.hosted import HostedService
 from tensor_round.contract.call import Call
+from tensor_round.contract.cast_digests import CAST_DIGESTS
 from tensor_round.contract.digests import DIGESTS
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import BackendFailed, Draining, InvalidDescriptor
+from tensor_round.contract.functions import Convert
 from tensor_round.contract.layout import Layout
 from tensor_round.contract.rounding import Rounding
-from tensor_round_service.backends import Bytes, Round
+from tensor_round_service.app import create_app
+from tensor_round_service.backends import Bytes, Round, select
+from tensor_round_service.backends.cpu import conversions, loops
 from tensor_round_service.backends.cpu.backend import NumpyBackend
+from tensor_round_service.backends.known_results import KNOWN, KNOWN_CONVERSIONS, Known
 from tensor_round_service.engine import readiness
 from tensor_round_service.engine.differences import check_dense, compared
-from tensor_round_service.engine.digests import report
-from tensor_round_service.engine.readiness import ProcessLifecycle, Readiness
+from tensor_round_service.engine.digests import Tables, casts, report, roundings
+from tensor_round_service.engine.readiness import ProcessLifecycle, Readiness, rounds_correctly
+from tensor_round_service.failures import CannotStart
+from tensor_round_service.service_types import PatternDigest
+from tensor_round_service.settings import Settings
+from tensor_round_verify.conversions.reference import cast
 from tensor_round_verify.reference import rounded
 
 
 class Backend(NumpyBackend):
-    """One that counts, and rounds the patterns of ``wrong`` wrongly."""
+    """One that counts, and has one wrong bit in a byte of the results of one call."""
 
-    wrong: tuple[int, ...] = ()
+    wrong: tuple[Call, int] | None = None
 
     def __init__(self) -> None:
         super().__init__(1)
@@ -39,9 +51,9 @@ class Backend(NumpyBackend):
 
     def round(self, call: Call, source: Bytes, target: Bytes) -> str:
         self.calls += 1
-        found = np.isin(source.view(np.uint32), self.wrong)
         name = super().round(call, source, target)
-        target.view(np.uint32)[found] ^= 1
+        if self.wrong and self.wrong[0] is call:
+            target[self.wrong[1]] ^= 1
         return name
 
 
@@ -63,10 +75,11 @@ class Stuck(Backend):
     def __init__(self) -> None:
         super().__init__()
         self.asked = 0
-        self.free = threading.Event()
+        self.begun, self.free = threading.Event(), threading.Event()
 
     def round(self, call: Call, source: Bytes, target: Bytes) -> str:
         self.asked += 1
+        self.begun.set()
         self.free.wait(30)
         return super().round(call, source, target)
 
@@ -102,12 +115,110 @@ def test_draining_process_is_not_ready_whatever_its_backend() -> None:
     assert backend.calls == 0
 
 
-@pytest.mark.parametrize("pattern", [pattern for pattern, _ in readiness._PATTERNS])
-def test_each_delicate_value_is_tried(pattern: int) -> None:
+def named(known: Known) -> str:
+    function, source, target = known.call.function, known.call.input, known.call.output
+    saturated = "-saturated" * getattr(function, "saturates", False)
+    return f"{source.dtype.name}-{target.dtype.name}-{function.rounding}{saturated}"
+
+
+@pytest.mark.parametrize("known", KNOWN, ids=named)
+def test_each_byte_of_the_known_results_counts(known: Known) -> None:
     backend = Backend()
-    backend.wrong = (pattern,)
+    for place in range(known.results.size):
+        backend.wrong = known.call, place
+        assert not rounds_correctly(backend)
     with pytest.raises(BackendFailed, match="wrongly"):
         asyncio.run(Readiness(backend, ProcessLifecycle()).check())
+
+
+@pytest.mark.parametrize("known", KNOWN_CONVERSIONS, ids=named)
+def test_the_known_results_are_the_references(known: Known) -> None:
+    function, layouts = known.call.function, (known.call.input, known.call.output)
+    assert isinstance(function, Convert)
+    operands, results = (
+        off_the_wire(layout.dtype, memory, layout.element_count)
+        for layout, memory in zip(layouts, (known.operands, known.results), strict=True)
+    )
+    names = [layout.dtype.name for layout in layouts]
+    right = cast(operands, *names, function.rounding.value, saturate=function.saturates)
+    assert results.tolist() == right.tolist()
+
+
+def truncated(block: Any, out: Any) -> None:
+    np.copyto(out, block >> 16)
+
+
+def by_cast(_source: Any, block: Any, out: Any) -> None:
+    np.copyto(out, block.view(_source.numpy), casting="unsafe")
+
+
+#: Faults in NumPy's ways to convert: a name, and what becomes of it.
+PLANTS: dict[str, tuple[Any, str, Any]] = {
+    "float32 cut": (conversions, "_upper_half_to_odd", truncated),
+    "float64 twice": (
+        conversions,
+        "_float64_to_odd_float32",
+        lambda block, out: np.copyto(out.view("<f4"), block.view("<f8"), casting="unsafe"),
+    ),
+    "int64 twice": (conversions, "_to_odd_float64", by_cast),
+    "bfloat16 cut": (conversions, "_carried", lambda rounding, words, dropped: words.copy()),
+    "NaN kept": (conversions, "_put_specials", lambda *_, infinite: None),
+    "any integer": (
+        conversions,
+        "_to_integer",
+        lambda function, source, target, block, out: np.copyto(
+            out, block.view("<f4").astype("<i8"), casting="unsafe"
+        ),
+    ),
+    "ties away": (
+        conversions,
+        "_on_a_grid",
+        lambda function, target, block, out: np.copyto(
+            out.view("<f2"), block.view("<f4"), casting="unsafe"
+        ),
+    ),
+    "tables": (
+        conversions,
+        "table",
+        lambda function, source, target: np.zeros(1 << source.width, target.bits),
+    ),
+}
+
+
+@pytest.fixture
+def numpy_alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No kernels, and loops that are made of what is there now."""
+    monkeypatch.setattr(select, "compiled_kernels", lambda: None)
+    loops._conversion.cache_clear()
+    yield
+    loops._conversion.cache_clear()
+
+
+@pytest.mark.usefixtures("numpy_alone")
+@pytest.mark.parametrize("plant", PLANTS)
+def test_a_fault_in_a_way_to_convert_fails_the_start(
+    plant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(backend="numpy")
+    create_app(settings)
+    loops._conversion.cache_clear()
+    monkeypatch.setattr(*PLANTS[plant])
+    with pytest.raises(CannotStart, match="the numpy backend rounds known values wrongly"):
+        create_app(settings)
+
+
+@pytest.mark.usefixtures("numpy_alone")
+def test_a_fault_that_comes_later_is_503_until_it_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readiness, "PROOF_VALID_SECONDS", 0)
+    with HostedService() as hosted:
+        assert hosted.get("/readyz").status == 200
+        with monkeypatch.context() as planting:
+            loops._conversion.cache_clear()
+            planting.setattr(conversions, "_carried", PLANTS["bfloat16 cut"][2])
+            refused = hosted.get("/readyz")
+            assert (refused.status, refused.json()["code"]) == (503, "backend_failed")
+        loops._conversion.cache_clear()
+        assert hosted.get("/readyz").status == 200
 
 
 class Clock:
@@ -131,10 +242,10 @@ def test_a_proof_is_as_good_as_new_for_a_second(
         await asyncio.gather(*(ready.check() for _ in range(50)))
         await ready.check()
 
-    for passed, calls in ((0, 1), (1.0, 1), (0.001, 2), (1.0, 2)):
+    for passed, proofs in ((0, 1), (1.0, 1), (0.001, 2), (1.0, 2)):
         clock.now += passed
         asyncio.run(ask())
-        assert backend.calls == calls
+        assert backend.calls == proofs * len(KNOWN)
     assert caplog.records == []
 
 
@@ -162,6 +273,7 @@ def test_a_stuck_backend_has_a_second_and_a_half_and_may_recover(
     asyncio.run(ask())
     assert waits == [1.5, 0.5, 0, 0]
     assert {t.daemon for t in threading.enumerate() if t.name == "tensor-round-proof"} == {True}
+    assert backend.begun.wait(30)
     assert backend.asked == 1  # not again as long as it does not come back
     backend.free.set()
     deadline = time.monotonic() + 30
@@ -187,17 +299,31 @@ class Two(NumpyBackend):
 
 def test_a_right_backend_conforms_with_every_published_digest() -> None:
     backend = NumpyBackend(1)
-    found = report(backend)
-    assert found["conforms"] is True
-    assert found["backends"].keys() == {"numpy"}
-    cells = {
-        (dtype, rounding): cell
-        for dtype, row in found["backends"]["numpy"].items()
-        for rounding, cell in row.items()
-    }
-    assert cells == {
-        key: {"sha256": published, "matches_published": True} for key, published in DIGESTS.items()
-    }
+    every = roundings(backend)
+    found = report(every)
+    assert found == {"conforms": True, "backends": every}
+    assert cells(every) == right(DIGESTS)
+    pairs = [("float8_e8m0fnu", "int4"), ("float4_e2m1fn", "float8_e5m2"), ("float16", "bfloat16")]
+    found = report(every, [casts(backend, pair) for pair in pairs])
+    assert (found["conforms"], found["backends"]) == (True, every)
+    assert cells(found["casts"]) == right({pair: CAST_DIGESTS[pair] for pair in pairs})
+
+
+@pytest.mark.slow
+def test_a_right_backend_conforms_with_every_published_digest_of_casts() -> None:
+    backend = NumpyBackend(1)
+    found = report({}, [casts(backend, pair) for pair in CAST_DIGESTS])
+    assert cells(found["casts"]) == right(CAST_DIGESTS)
+
+
+def cells(tables: Tables) -> dict[tuple[str, str], PatternDigest]:
+    """The table of the only arithmetic."""
+    (table,) = tables.values()
+    return {(name, column): cell for name, row in table.items() for column, cell in row.items()}
+
+
+def right(published: Mapping[tuple[str, str], str]) -> dict[tuple[str, str], PatternDigest]:
+    return {key: {"sha256": hex, "matches_published": True} for key, hex in published.items()}
 
 
 def test_one_wrong_result_of_one_arithmetic_is_found_where_it_is() -> None:
@@ -207,16 +333,23 @@ def test_one_wrong_result_of_one_arithmetic_is_found_where_it_is() -> None:
             target[-1] ^= 1
         return name
 
+    def differing(tables: Tables) -> list[tuple[str, str, str]]:
+        return [
+            (name, dtype, column)
+            for name, table in tables.items()
+            for dtype, row in table.items()
+            for column, cell in row.items()
+            if not cell["matches_published"]
+        ]
+
     backend = Two(wrong)
-    found = report(backend)
+    found = report(roundings(backend))
     assert found["conforms"] is False
-    assert [
-        (name, dtype, rounding)
-        for name, table in found["backends"].items()
-        for dtype, row in table.items()
-        for rounding, cell in row.items()
-        if not cell["matches_published"]
-    ] == [("other", "bfloat16", "toward_zero")]
+    assert differing(found["backends"]) == [("other", "bfloat16", "toward_zero")]
+    pairs = [("bfloat16", "int8"), ("float8_e5m2", "int8")]
+    found = report({}, [casts(backend, pair) for pair in pairs])
+    assert found["conforms"] is False
+    assert differing(found["casts"]) == [("other", "bfloat16", "int8")]
 
 
 @pytest.mark.parametrize("failure", [MemoryError("none"), RuntimeError("the device is lost")])
@@ -226,7 +359,7 @@ def test_a_backend_that_fails_may_be_asked_again(failure: Exception) -> None:
 
     backend = Two(broken)
     with pytest.raises(BackendFailed, match="test patterns") as refused:
-        report(backend)
+        roundings(backend)
     assert refused.value.retry_after == 1
     assert refused.value.__cause__ is failure
 

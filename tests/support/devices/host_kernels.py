@@ -12,11 +12,13 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from tensor_round_service.backends.cuda.conversions import conversion_kernel
 from tensor_round_service.backends.cuda.kernels import (
     ROUND_KERNELS,
     STRIDED_COPY_KERNELS,
     KernelSource,
 )
+from tensor_round_service.backends.known_results import KNOWN_CONVERSIONS
 
 #: What CUDA has and C++ has not. A thread of a GPU is a turn of a loop here.
 #: ``flushed`` sets what ``-ftz=true`` is on a GPU: subnormal operands and results become 0. A
@@ -120,7 +122,14 @@ _KEPT = Path(__file__).parents[3] / "build" / "host_kernels"
 
 
 #: What all devices run: other kernels are compiled when they are wanted.
-_COMMON = (*ROUND_KERNELS.values(), *STRIDED_COPY_KERNELS.values())
+_COMMON = (
+    *ROUND_KERNELS.values(),
+    *STRIDED_COPY_KERNELS.values(),
+    *(
+        conversion_kernel(known.call.function, known.call.input.dtype, known.call.output.dtype)
+        for known in KNOWN_CONVERSIONS
+    ),
+)
 
 
 @cache

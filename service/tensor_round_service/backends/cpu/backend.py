@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from copy import copy
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -55,6 +56,9 @@ class Kernels(Protocol):
     def get(self, function: Function, source: DType, target: DType) -> Loop | None:
         """The kernel for a function and its types; None if there is none, or not yet."""
 
+    def find(self, function: Function, source: DType, target: DType) -> Loop | None:
+        """The same, but a missing kernel is not compiled for later."""
+
     def wait(self) -> None:
         """Wait until all kernels are compiled and proved."""
 
@@ -75,6 +79,7 @@ class NumpyBackend:
 
     def __init__(self, threads: int | None = None, kernels: Kernels | None = None) -> None:
         self._kernels = kernels
+        self._kernel = None if kernels is None else kernels.get
         self._threads = usable_cores() if threads is None else threads
         #: Empty: there is no device.
         self.device_events: Counter[tuple[str, str]] = Counter()
@@ -96,8 +101,15 @@ class NumpyBackend:
         return {}
 
     def arithmetics(self) -> Mapping[str, Round]:
-        """The only arithmetic is that of :meth:`round`."""
-        return {self.name: self.round}
+        """The only arithmetic is that of :meth:`round`, by the kernels that are compiled by now.
+
+        A judge of all conversions would have thousands compiled.
+        """
+        if self._kernels is None:
+            return {self.name: self.round}
+        judged = copy(self)
+        judged._kernel = self._kernels.find
+        return {self.name: judged.round}
 
     def round(self, call: Call, source: Bytes, target: Bytes) -> str:
         """Round ``source`` into ``target``; see :meth:`.Backend.round`."""
@@ -124,7 +136,7 @@ class NumpyBackend:
     def _run(self, call: Call, source: Bytes, target: Bytes, count: int, nbytes: int) -> None:
         """Make the first ``count`` elements of ``target``, in ``nbytes``, from those of another."""
         of = call.function, call.input.dtype, call.output.dtype
-        by = (self._kernels and self._kernels.get(*of)) or LOOPS[type(call.function)](*of)
+        by = (self._kernel and self._kernel(*of)) or LOOPS[type(call.function)](*of)
         if source.size >= by.split_bytes and self._threads > 1:
             self._run_on_all_cores(by, call, source, target, count)
             return

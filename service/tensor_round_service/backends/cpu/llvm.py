@@ -68,15 +68,19 @@ class LlvmKernels:
 
     def get(self, function: Function, source: DType, target: DType) -> Loop | None:
         """The kernel for a function and its types; None until it is proved."""
-        work: Work
-        if isinstance(function, RoundToIntegral):
-            work, found = source, self._rounders.get((source, function.rounding))
-        else:
-            work = function, source, target
-            found = self._conversions.get(work)
-        if found is None and work not in self._asked:
-            self._ask(work)
+        found = self.find(function, source, target)
+        if found is None:
+            is_rounding = isinstance(function, RoundToIntegral)
+            work: Work = source if is_rounding else (function, source, target)
+            if work not in self._asked:
+                self._ask(work)
         return found
+
+    def find(self, function: Function, source: DType, target: DType) -> Loop | None:
+        """The same, but a missing kernel is not compiled for later."""
+        if isinstance(function, RoundToIntegral):
+            return self._rounders.get((source, function.rounding))
+        return self._conversions.get((function, source, target))
 
     def __str__(self) -> str:
         version = ".".join(map(str, llvm.llvm_version_info))

@@ -70,7 +70,7 @@ class CupyBackend:
             for device in devices:
                 self._pipelines.append(Pipeline(device))
                 self.device_events.update({(device.name, event): 0 for event in DEVICE_EVENTS})
-                # This compiles every kernel, so that no request waits for a compiler.
+                # This compiles kernels, so that few requests wait for a compiler.
                 prove(self._pipelines[-1].round, host.round)
         except Exception:  # the caller may continue without devices
             self._release()
@@ -176,7 +176,7 @@ class CupyBackend:
 
     def arithmetics(self) -> Mapping[str, Round]:
         """The arithmetics that may be used, by their names in ``Execution-Backend``."""
-        on_host: dict[str, Round] = {self._host.name: self._host.round}
+        on_host = self._host.arithmetics()
         return on_host if self._lost else {self.name: self.round_on_device, **on_host}
 
     def measure_min_bytes(self) -> dict[DType, int]:

@@ -15,7 +15,10 @@ from support.cases.backend_calls import sample_pair
 from tensor_round.contract.dtypes import BY_NAME, ROUNDABLE, DType
 from tensor_round.contract.functions import Convert, Function, RoundToIntegral
 from tensor_round.contract.rounding import Rounding
+from tensor_round_service.backends.cpu.backend import NumpyBackend
+from tensor_round_service.backends.known_results import KNOWN
 from tensor_round_service.backends.select import compiled_kernels
+from tensor_round_service.engine.readiness import rounds_correctly
 
 if compiled_kernels() is None:
     pytest.skip("llvmlite is not installed (extra compiled)", allow_module_level=True)
@@ -186,6 +189,26 @@ def test_a_conversion_is_compiled_when_it_is_first_asked_for() -> None:
     for _ in range(2):
         assert kernels.get(*without_text) is None
         kernels.wait()
+
+
+def test_a_judge_has_no_conversion_compiled_and_judges_those_that_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kernels = LlvmKernels()
+    backend = NumpyBackend(1, kernels)
+    assert rounds_correctly(backend)
+    kernels.wait()
+    known = KNOWN[-2]
+    key = known.call.function, known.call.input.dtype, known.call.output.dtype
+    assert kernels.find(*key) is None
+    assert kernels.get(*key) is None
+    kernels.wait()
+    assert kernels.find(*key) is not None
+    assert rounds_correctly(backend)
+    wrong = Loop(lambda source, target, count: target.fill(0), 1 << 20)
+    monkeypatch.setitem(kernels._conversions, key, wrong)
+    assert not rounds_correctly(backend)
+    backend.close()
 
 
 def test_a_conversion_that_gives_one_other_bit_is_not_used(

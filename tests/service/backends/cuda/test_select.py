@@ -13,14 +13,21 @@ import pytest
 from support.cases.backend_calls import flat_call
 from support.devices.host_device import HostDevice
 from support.devices.host_kernels import NO_COMPILER, compiler
-from tensor_round.contract.dtypes import BY_NAME, ROUNDABLE
+from tensor_round.contract.dtypes import BY_NAME, ROUNDABLE, DType
+from tensor_round.contract.functions import Convert, Function
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.backends.cuda import launches
 from tensor_round_service.backends.cuda.backend import SIZES, CupyBackend
+from tensor_round_service.backends.cuda.conversions import conversion_kernel
 from tensor_round_service.backends.cuda.device import Device
-from tensor_round_service.backends.cuda.kernels import ROUND_KERNELS, STRIDED_COPY_KERNELS
+from tensor_round_service.backends.cuda.kernels import (
+    ROUND_KERNELS,
+    STRIDED_COPY_KERNELS,
+    KernelSource,
+)
 from tensor_round_service.backends.devices import DeviceFailed, DeviceMissing, OutOfDeviceMemory
+from tensor_round_service.backends.known_results import KNOWN_CONVERSIONS
 from tensor_round_service.backends.select import (
     BackendUnavailable,
     DeviceOptions,
@@ -111,6 +118,22 @@ def test_a_device_that_gives_one_other_bit_is_not_used(
 
 
 @needs_compiler
+def test_a_device_that_converts_one_operand_wrongly_is_not_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its kernel for float32 to float16 takes ties away from zero."""
+
+    def other(function: Function, source: DType, target: DType) -> KernelSource:
+        if target.name == "float16" and function.rounding is Rounding.TIES_TO_EVEN:
+            function = Convert(Rounding.TIES_TO_AWAY)
+        return conversion_kernel(function, source, target)
+
+    monkeypatch.setattr(launches, "conversion_kernel", other)
+    with pytest.raises(BackendUnavailable, match="float32 to float16 ties_to_even differs"):
+        select_backend("cupy", open_devices=devices(HostDevice()))
+
+
+@needs_compiler
 def test_one_bad_device_among_two_is_enough_and_nothing_is_left_of_the_other() -> None:
     bad = HostDevice("bad", memory_bytes=1 << 20)
     before = set(threading.enumerate())
@@ -125,7 +148,11 @@ def test_every_kernel_has_run_when_a_backend_is_chosen() -> None:
     """A kernel is compiled at its first launch, for which no request should wait."""
     device = HostDevice()
     select_backend("cupy", open_devices=devices(device)).close()
-    assert device.launched == set(ROUND_KERNELS.values())
+    conversions = {
+        conversion_kernel(known.call.function, known.call.input.dtype, known.call.output.dtype)
+        for known in KNOWN_CONVERSIONS
+    }
+    assert device.launched == {*ROUND_KERNELS.values(), *conversions}
     assert device.operations.count("copy_strided") >= len(STRIDED_COPY_KERNELS)
 
 
