@@ -42,6 +42,9 @@ def test_responses_name_the_backend_that_rounded_them() -> None:
         assert report["conforms"]
         assert set(report["backends"]) == {"cupy", "numpy"}
         assert report["backends"]["cupy"] == report["backends"]["numpy"]
+        report = service.get("/conformance?operator=cast&dtype=int8&to=int4").json()
+        assert report["conforms"]
+        assert report["casts"]["cupy"] == report["casts"]["numpy"]
         assert service.get("/readyz").json()["backend"] == "cupy"
 
 
