@@ -155,7 +155,7 @@ def compiled() -> Iterator[RoundBits]:
     if kernels is None:
         raise TargetMissing("llvmlite is not installed")
     for dtype in ROUNDABLE:
-        kernels.get(RoundToIntegral(Rounding.TIES_TO_EVEN), dtype, dtype)
+        kernels.ask(RoundToIntegral(Rounding.TIES_TO_EVEN), dtype, dtype)
     kernels.wait()
     backend = NumpyBackend(threads=1, kernels=kernels)
     yield by_backend(backend.round)

@@ -38,18 +38,13 @@ class SharedEarly:
 
     def get(self, function: Function, source: DType, target: DType) -> Loop | None:
         key = function, source, target
+        self.kernels.ask(*key)
+        self.kernels.wait()
         found = self.kernels.get(*key)
-        if found is None:
-            self.kernels.wait()
-            found = self.kernels.get(*key)
-        return self._shared(found)
-
-    def find(self, function: Function, source: DType, target: DType) -> Loop | None:
-        return self._shared(self.kernels.find(function, source, target))
-
-    @staticmethod
-    def _shared(found: Loop | None) -> Loop | None:
         return found and replace(found, split_bytes=1 << 20)
+
+    def ask(self, function: Function, source: DType, target: DType) -> None:
+        self.kernels.ask(function, source, target)
 
     def wait(self) -> None:
         self.kernels.wait()

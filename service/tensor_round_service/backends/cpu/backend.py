@@ -56,8 +56,8 @@ class Kernels(Protocol):
     def get(self, function: Function, source: DType, target: DType) -> Loop | None:
         """The kernel for a function and its types; None if there is none, or not yet."""
 
-    def find(self, function: Function, source: DType, target: DType) -> Loop | None:
-        """The same, but a missing kernel is not compiled for later."""
+    def ask(self, function: Function, source: DType, target: DType) -> None:
+        """Have a kernel made that is missing, if there can be one."""
 
     def wait(self) -> None:
         """Wait until all kernels are compiled and proved."""
@@ -79,7 +79,8 @@ class NumpyBackend:
 
     def __init__(self, threads: int | None = None, kernels: Kernels | None = None) -> None:
         self._kernels = kernels
-        self._kernel = None if kernels is None else kernels.get
+        #: Whether kernels are made that are missing.
+        self._asks = True
         self._threads = usable_cores() if threads is None else threads
         #: Empty: there is no device.
         self.device_events: Counter[tuple[str, str]] = Counter()
@@ -108,7 +109,7 @@ class NumpyBackend:
         if self._kernels is None:
             return {self.name: self.round}
         judged = copy(self)
-        judged._kernel = self._kernels.find
+        judged._asks = False
         return {self.name: judged.round}
 
     def round(self, call: Call, source: Bytes, target: Bytes) -> str:
@@ -136,7 +137,11 @@ class NumpyBackend:
     def _run(self, call: Call, source: Bytes, target: Bytes, count: int, nbytes: int) -> None:
         """Make the first ``count`` elements of ``target``, in ``nbytes``, from those of another."""
         of = call.function, call.input.dtype, call.output.dtype
-        by = (self._kernel and self._kernel(*of)) or LOOPS[type(call.function)](*of)
+        by = self._kernels and self._kernels.get(*of)
+        if by is None:
+            if self._kernels is not None and self._asks:
+                self._kernels.ask(*of)
+            by = LOOPS[type(call.function)](*of)
         if source.size >= by.split_bytes and self._threads > 1:
             self._run_on_all_cores(by, call, source, target, count)
             return

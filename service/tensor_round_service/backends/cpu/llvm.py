@@ -68,19 +68,26 @@ class LlvmKernels:
 
     def get(self, function: Function, source: DType, target: DType) -> Loop | None:
         """The kernel for a function and its types; None until it is proved."""
-        found = self.find(function, source, target)
-        if found is None:
-            is_rounding = isinstance(function, RoundToIntegral)
-            work: Work = source if is_rounding else (function, source, target)
-            if work not in self._asked:
-                self._ask(work)
-        return found
-
-    def find(self, function: Function, source: DType, target: DType) -> Loop | None:
-        """The same, but a missing kernel is not compiled for later."""
         if isinstance(function, RoundToIntegral):
             return self._rounders.get((source, function.rounding))
         return self._conversions.get((function, source, target))
+
+    def ask(self, function: Function, source: DType, target: DType) -> None:
+        """Have a kernel compiled and proved, if there can be one."""
+        is_rounding = isinstance(function, RoundToIntegral)
+        work: Work = source if is_rounding else (function, source, target)
+        if work in self._asked:
+            return
+        with self._lock:
+            if work in self._asked:
+                return
+            self._asked.add(work)
+            if not (self._is_usable and _has_text(work)):
+                return
+            self._wanted.append(work)
+            if not self._is_compiling:
+                self._is_compiling = True
+                self._thread = self._start()
 
     def __str__(self) -> str:
         version = ".".join(map(str, llvm.llvm_version_info))
@@ -94,18 +101,6 @@ class LlvmKernels:
         thread = threading.Thread(target=self._compile, name="tensor-round-llvm")
         thread.start()
         return thread
-
-    def _ask(self, work: Work) -> None:
-        with self._lock:
-            if work in self._asked:
-                return
-            self._asked.add(work)
-            if not (self._is_usable and _has_text(work)):
-                return
-            self._wanted.append(work)
-            if not self._is_compiling:
-                self._is_compiling = True
-                self._thread = self._start()
 
     def _next(self) -> Work | None:
         with self._lock:
