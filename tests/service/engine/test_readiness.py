@@ -17,7 +17,7 @@ import pytest
 from support.cases.exact_conversions import off_the_wire
 from support.services.hosted import HostedService
 from tensor_round.contract.call import Call
-from tensor_round.contract.cast_digests import CAST_DIGESTS
+from tensor_round.contract.cast_digests import CAST_DIGESTS, FUNCTIONS
 from tensor_round.contract.digests import DIGESTS
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import BackendFailed, Draining, InvalidDescriptor
@@ -314,6 +314,22 @@ def test_a_right_backend_conforms_with_every_published_digest_of_casts() -> None
     backend = NumpyBackend(1)
     found = report({}, [casts(backend, pair) for pair in CAST_DIGESTS])
     assert cells(found["casts"]) == right(CAST_DIGESTS)
+
+
+def test_the_service_computes_each_digest_once() -> None:
+    with HostedService() as hosted:
+        hosted.engine.backend.close()
+        backend = hosted.engine.backend = Backend()
+        every, pair = len(DIGESTS), len(FUNCTIONS)
+        for query, calls in (
+            ("", every),
+            ("?operator=cast&dtype=int8&to=int4", every + pair),
+            ("?operator=cast&dtype=int8&to=int4", every + pair),
+            ("?operator=cast&dtype=int8&to=uint4", every + 2 * pair),
+            ("?operator=round", every + 2 * pair),
+        ):
+            assert hosted.get(f"/conformance{query}").json()["conforms"]
+            assert backend.calls == calls
 
 
 def cells(tables: Tables) -> dict[tuple[str, str], PatternDigest]:
