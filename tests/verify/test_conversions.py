@@ -405,14 +405,9 @@ def test_a_formula_of_float32s_bits_behind_a_narrowing() -> None:
 
 def test_flushed_subnormals_of_a_narrower_type_are_named() -> None:
     """Subnormals of float32 are normal numbers of float64."""
-
-    def kernel(x: Array, dtype: Any) -> Array:
-        return flushed(x.astype(np.float32), dtype)
-
     with np.errstate(all="ignore"):
-        assert names(cast_by(kernel, "float64", "bfloat16")) == {
-            ("through float32", "flush subnormals")
-        }
+        report = cast_by(lambda x, to: flushed(x.astype(np.float32), to), "float64", "bfloat16")
+    assert names(report) == {("through float32", "flush subnormals")}
 
 
 def test_two_deviations_at_once() -> None:
@@ -448,13 +443,8 @@ sys.stdout.buffer.write(found.tobytes())
 """
 
 
-@pytest.mark.parametrize(
-    "rounding",
-    [
-        pytest.param("rounding", id="right", marks=pytest.mark.slow),
-        pytest.param("'toward_zero'", id="truncating"),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("rounding", ["rounding", "'toward_zero'"], ids=["right", "truncating"])
 def test_a_program(tmp_path: Path, rounding: str) -> None:
     (tmp_path / "kernel.py").write_text(PROGRAM.replace("ROUNDING", rounding))
     words = "{source} {target} {rounding} {saturate}"

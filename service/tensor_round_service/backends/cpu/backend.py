@@ -137,7 +137,7 @@ class NumpyBackend:
     def _run(self, call: Call, source: Bytes, target: Bytes, count: int, nbytes: int) -> None:
         """Make the first ``count`` elements of ``target``, in ``nbytes``, from those of another."""
         of = call.function, call.input.dtype, call.output.dtype
-        by = self._kernels and self._kernels.get(*of)
+        by = None if self._kernels is None else self._kernels.get(*of)
         if by is None:
             if self._kernels is not None and self._asks:
                 self._kernels.ask(*of)
