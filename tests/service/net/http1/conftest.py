@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from support.http.http1_site import Loop, Peer, Site, serving
+from tensor_round_service.net.http1 import connection
 
 
 @pytest.fixture
@@ -16,8 +17,12 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
 
 
 @pytest.fixture
-async def site() -> AsyncIterator[Site]:
-    """A server that sends each body back, unless its handler has another answer."""
+async def site(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
+    """A server that sends each body back, unless its handler has another answer.
+
+    Its turns end by the number of requests alone: the machine may be busy.
+    """
+    monkeypatch.setattr(connection, "TURN_SECONDS", 60.0)
     async with serving() as made:
         yield made
 

@@ -29,7 +29,6 @@ from support.http.http1_site import (
     serving,
     until,
 )
-from tensor_round_service.net.http1 import connection
 from tensor_round_service.net.http1.connection import Connection
 from tensor_round_service.net.http1.receiving import CONTINUE, DIRECT_BYTES
 from tensor_round_service.net.lifecycle import State
@@ -54,7 +53,6 @@ def states(monkeypatch: pytest.MonkeyPatch) -> list[State]:
         move(connection, state)
 
     monkeypatch.setattr(Connection, "_move", recorded)
-    monkeypatch.setattr(connection, "TURN_SECONDS", 60.0)  # the machine may be busy
     return states
 
 

@@ -54,10 +54,7 @@ async def responses(peer: Peer, count: int = MANY) -> None:
     assert await peer.read(len(answer()) * count) == answer() * count
 
 
-async def test_requests_that_never_wait_leave_turns_to_others(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connection, "TURN_SECONDS", 60.0)  # the machine may be busy
+async def test_requests_that_never_wait_leave_turns_to_others(site: Site) -> None:
     order = site.handler.answer = Order()
     async with site.peer() as first, site.peer() as second, site.peer() as third:
         give(first.connection, flood("first"))
@@ -77,7 +74,10 @@ async def test_requests_that_never_wait_leave_turns_to_others(
     assert len(order) == 2 * MANY + 1
 
 
-async def test_a_turn_of_slow_requests_is_over_sooner(site: Site) -> None:
+async def test_a_turn_of_slow_requests_is_over_sooner(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "TURN_SECONDS", TURN_SECONDS)
     order = site.handler.answer = Order(2 * TURN_SECONDS)
     async with site.peer() as peer:
         give(peer.connection, flood("slow", 3))
