@@ -132,7 +132,7 @@ gpu-check: ## Prove and measure the GPU backend on this machine's GPU (5 minutes
 	if [ -z "$$extra" ]; then echo "no device"; exit 0; fi; \
 	$(TOOLS) -m gpu_check
 
-exhaustive: $(VENV)/.test build/reference.so ## Try all patterns against a C reference, and the suite's sweeps (minutes; ARGS="--target numpy")
+exhaustive: $(VENV)/.test build/reference.so ## Try all patterns and casts of narrow types against references, and the suite's sweeps (ARGS="--target numpy")
 	$(TOOLS) -m exhaustive $(ARGS)
 	$(if $(ARGS),,PYTHONDONTWRITEBYTECODE= $(BIN)/pytest $(FOUR) -m sweep)
 

@@ -1,4 +1,4 @@
-"""Patterns through everything that rounds, chunk by chunk, against a reference."""
+"""Patterns through everything that rounds and converts, chunk by chunk, against a reference."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby, permutations
 from pathlib import Path
 
 import numpy as np
@@ -17,101 +18,136 @@ import numpy as np
 from support.cases.array_cases import off_wire, on_wire
 from support.devices import host_kernels
 from tensor_round.contract.call import Call
-from tensor_round.contract.dtypes import BY_NAME, ROUNDABLE
-from tensor_round.contract.functions import RoundToIntegral
+from tensor_round.contract.dtypes import BY_NAME, DTYPES, DType
+from tensor_round.contract.functions import Convert, Function, RoundToIntegral
 from tensor_round.contract.layout import Layout
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends.cpu.backend import NumpyBackend, usable_cores
-from tensor_round_service.backends.cuda.kernels import ROUND_KERNELS, run_size
+from tensor_round_service.backends.cuda.conversions import conversion_kernel, distinct
+from tensor_round_service.backends.cuda.launches import launch_of
 from tensor_round_service.backends.select import compiled_kernels
+from tensor_round_verify.conversions.reference import cast
 from tensor_round_verify.patterns import random_patterns
-from tensor_round_verify.reference import ROUNDINGS, WIDTHS, Bits, bits_type, rounded
+from tensor_round_verify.reference import ROUNDINGS, Bits, rounded
 
 #: Patterns tried at a time: on CPUs all arrays of a chunk stay in the caches, a GPU is kept busy.
 CHUNK, DEVICE_CHUNK = 1 << 18, 1 << 21
 
 
 @dataclass(frozen=True)
-class Sweep:
-    """The patterns of a dtype and rounding, tried; None are the mismatches of an unfinished one."""
+class Task:
+    """A function of elements, with the types of its operands and its results."""
 
-    dtype: str
-    rounding: str
+    function: Function
+    source: DType
+    target: DType
+
+    @classmethod
+    def rounding(cls, dtype: str, rounding: str) -> Task:
+        """Rounding a type to integral values."""
+        return cls(RoundToIntegral(Rounding(rounding)), BY_NAME[dtype], BY_NAME[dtype])
+
+    def __str__(self) -> str:
+        types = "  to ".join(dict.fromkeys((self.source.name, self.target.name)))
+        saturates = isinstance(self.function, Convert) and self.function.saturates
+        return f"{types}  {self.function.rounding}{', saturated' if saturates else ''}"
+
+
+#: The conversions from types whose patterns are few, each in every direction, with saturation and
+#: without, as far as that makes a difference.
+CASTS = tuple(
+    Task(function, source, target)
+    for source, target in permutations(DTYPES, 2)
+    if source.width <= 16
+    for function in dict.fromkeys(
+        distinct(Convert(rounding, saturates), source, target)
+        for rounding in Rounding
+        for saturates in (False, True)
+    )
+)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The patterns of a task, tried; None are the mismatches of an unfinished one."""
+
+    task: Task
     count: int
     mismatches: int | None
     seconds: float
 
     def __str__(self) -> str:
         found = "not finished" if self.mismatches is None else f"{self.mismatches} mismatches"
-        return (
-            f"{self.dtype}  {self.rounding}  {self.count} patterns  {found}  {self.seconds:.1f} s"
-        )
+        return f"{self.task}  {self.count} patterns  {found}  {self.seconds:.1f} s"
 
 
-def mismatches(
-    tried: RoundBits, reference: RoundBits, dtype: str, rounding: str, patterns: Bits
-) -> int:
+def mismatches(tried: Execute, reference: Execute, task: Task, patterns: Bits) -> int:
     """How many results differ; the first of each chunk is shown."""
-    results, right = tried(dtype, rounding, patterns), reference(dtype, rounding, patterns)
+    results, right = tried(task, patterns), reference(task, patterns)
     if np.array_equal(results, right):
         return 0
     wrong = np.flatnonzero(results != right)
     first = wrong[0]
     print(
-        f"{dtype} {rounding}: {patterns[first]:#x} -> {results[first]:#x}, not {right[first]:#x}",
+        f"{task}: {patterns[first]:#x} -> {results[first]:#x}, not {right[first]:#x}",
         file=sys.stderr,
     )
     return wrong.size
 
 
 def sweep(
-    tried: RoundBits,
-    reference: RoundBits,
-    dtype: str,
-    rounding: str,
+    tried: Execute,
+    reference: Execute,
+    task: Task,
     *,
     float64: int,
     chunk: int = CHUNK,
     deadline: float = math.inf,
 ) -> Sweep:
     """Every pattern; of float64, so many seeded random ones, half of them where there is work."""
-    count = float64 if dtype == "float64" else 1 << WIDTHS[dtype]
+    source = task.source
+    is_drawn = source.name == "float64"
+    count = float64 if is_drawn else 1 << source.width
 
     def run(start: int) -> int | None:
         if time.monotonic() > deadline:
             return None
         size = min(chunk, count - start)
         patterns: Bits
-        if dtype == "float64":
-            patterns = random_patterns(dtype, size, seed=start)
+        if is_drawn:
+            patterns = random_patterns(source.name, size, seed=start)
         else:
-            patterns = np.arange(start, start + size, dtype=bits_type(dtype))
-        return mismatches(tried, reference, dtype, rounding, patterns)
+            patterns = np.arange(start, start + size, dtype=source.bits)
+        return mismatches(tried, reference, task, patterns)
 
     began = time.monotonic()
     with ThreadPoolExecutor(usable_cores()) as workers:
         found = list(workers.map(run, range(0, count, chunk)))
     finished = [differing for differing in found if differing is not None]
     total = sum(finished) if len(finished) == len(found) else None
-    return Sweep(dtype, rounding, count, total, time.monotonic() - began)
+    return Sweep(task, count, total, time.monotonic() - began)
 
 
-#: From a dtype, a rounding and patterns of the dtype to the patterns of the result.
-RoundBits = Callable[[str, str, Bits], Bits]
+#: From a task and patterns of its operands to the patterns of the results.
+Execute = Callable[[Task, Bits], Bits]
 
 
 class TargetMissing(Exception):
     """Something is not installed here; says what."""
 
 
-def reference(library: Path) -> RoundBits:
-    """The C reference for float32 and float64, that of the tests for narrow types."""
+def reference(library: Path) -> Execute:
+    """The C reference for rounding float32 and float64, verify's for all else."""
     functions = ctypes.CDLL(str(library.resolve()))
     wide = {"float32": functions.round_32, "float64": functions.round_64}
 
-    def run(dtype: str, rounding: str, patterns: Bits) -> Bits:
+    def run(task: Task, patterns: Bits) -> Bits:
+        dtype, rounding = task.source.name, task.function.rounding.value
+        if isinstance(task.function, Convert):
+            saturates = task.function.saturates
+            return cast(patterns, dtype, task.target.name, rounding, saturate=saturates)
         if dtype not in wide:
-            return rounded(patterns, dtype, rounding)
+            return by_python(task, patterns)
         results = np.empty_like(patterns)
         # It releases the interpreter while it runs.
         wide[dtype](
@@ -125,23 +161,28 @@ def reference(library: Path) -> RoundBits:
     return run
 
 
-def by_backend(round_: Callable[[Call, Bits, Bits], object]) -> RoundBits:
-    """A backend's results, by its method that rounds one run of bytes into another."""
+def by_python(task: Task, patterns: Bits) -> Bits:
+    """The reference of rounding that verify has."""
+    return rounded(patterns, task.source.name, task.function.rounding.value)
 
-    def run(dtype: str, rounding: str, patterns: Bits) -> Bits:
-        row = BY_NAME[dtype]
-        layout = Layout.of(row, (patterns.size,))
-        call = Call.packed_output(RoundToIntegral(Rounding(rounding)), layout)
-        operands = np.frombuffer(on_wire(patterns.view(row.numpy)), np.uint8).copy()
-        results = np.empty_like(operands)
+
+def by_backend(round_: Callable[[Call, Bits, Bits], object]) -> Execute:
+    """A backend's results, by its method that makes one run of bytes of another."""
+
+    def run(task: Task, patterns: Bits) -> Bits:
+        source, target = task.source, task.target
+        layout = Layout.of(source, (patterns.size,))
+        call = Call.packed_output(task.function, layout, target)
+        operands = np.frombuffer(on_wire(patterns.view(source.numpy)), np.uint8).copy()
+        results = np.empty(call.output.byte_length, np.uint8)
         round_(call, operands, results)
-        return off_wire(results.tobytes(), dtype, patterns.size).view(patterns.dtype)
+        return off_wire(results.tobytes(), target.name, patterns.size).view(target.bits)
 
     return run
 
 
 @contextmanager
-def numpy() -> Iterator[RoundBits]:
+def numpy() -> Iterator[Execute]:
     """NumPy's ways of rounding on CPUs; one thread, as chunks share the cores."""
     backend = NumpyBackend(threads=1)
     yield by_backend(backend.round)
@@ -149,40 +190,47 @@ def numpy() -> Iterator[RoundBits]:
 
 
 @contextmanager
-def compiled() -> Iterator[RoundBits]:
+def compiled() -> Iterator[Execute]:
     """The loops that LLVM compiles for CPUs."""
     kernels = compiled_kernels()
     if kernels is None:
         raise TargetMissing("llvmlite is not installed")
-    for dtype in ROUNDABLE:
-        kernels.ask(RoundToIntegral(Rounding.TIES_TO_EVEN), dtype, dtype)
-    kernels.wait()
     backend = NumpyBackend(threads=1, kernels=kernels)
-    yield by_backend(backend.round)
+    run = by_backend(backend.round)
+
+    def execute(task: Task, patterns: Bits) -> Bits:
+        kernels.ask(task.function, task.source, task.target)
+        kernels.wait()
+        return run(task, patterns)
+
+    yield execute
     backend.close()
 
 
 @contextmanager
-def cuda_text() -> Iterator[RoundBits]:
+def cuda_text() -> Iterator[Execute]:
     """The GPU kernels' text on this CPU, with subnormal float32 flushed as on a GPU."""
+    for _, some in groupby(CASTS, key=lambda task: task.source):
+        parts = ((task.function, task.source, task.target) for task in some)
+        host_kernels.compile_together(conversion_kernel(*part) for part in parts)
 
-    def run(dtype: str, rounding: str, patterns: Bits) -> Bits:
-        results = np.empty_like(patterns)
+    def run(call: Call, operands: Bits, results: Bits) -> None:
+        of = call.function, call.input.dtype, call.output.dtype
+        launch = launch_of(*of, call.input.element_count)
         host_kernels.run(
-            ROUND_KERNELS[BY_NAME[dtype], Rounding(rounding)],
-            patterns.ctypes.data,
-            patterns.nbytes,
+            launch.kernel,
+            operands.ctypes.data,
+            launch.length,
             results.ctypes.data,
-            run_size(patterns.nbytes),
-            dtype != "float64",
+            launch.threads,
+            call.input.dtype.name != "float64",
         )
-        return results
 
-    yield run
+    yield by_backend(run)
 
 
 @contextmanager
-def device() -> Iterator[RoundBits]:
+def device() -> Iterator[Execute]:
     """The GPU backend on this machine's first GPU."""
     try:
         from tensor_round_service.backends.cuda.backend import CupyBackend

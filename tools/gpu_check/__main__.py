@@ -21,7 +21,7 @@ from typing import TypeVar
 
 import cupy
 
-from exhaustive.sweeps import DEVICE_CHUNK, by_backend, numpy, sweep
+from exhaustive.sweeps import DEVICE_CHUNK, Task, by_backend, numpy, sweep
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.backends.cuda.backend import CupyBackend
 from tensor_round_service.backends.cuda.cupy_device import CupyDevice
@@ -119,8 +119,7 @@ def every_pattern(backend: CupyBackend, deadline: float) -> Mismatches:
                 found[dtype][rounding] = sweep(
                     by_backend(backend.round_on_device),
                     right,
-                    dtype,
-                    rounding,
+                    Task.rounding(dtype, rounding),
                     float64=FLOAT64_COUNT,
                     chunk=DEVICE_CHUNK,
                     deadline=deadline,
