@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tensor_round.contract.dtypes import BY_NAME, DType
 from tensor_round.contract.rounding import Rounding
+from tensor_round_verify.conversions.reference import cast
 from tensor_round_verify.patterns import samples
 from tensor_round_verify.reference import ROUNDINGS, WIDTHS, all_patterns, rounded
 
@@ -119,22 +120,37 @@ class WrongResult(Exception):
 
 @dataclass(frozen=True)
 class DrawnTensor:
-    """A tensor of one dimension, and the patterns of its result."""
+    """A tensor of one dimension, and the patterns of its result.
+
+    If ``target`` is another type than its own, it is cast to that, and not rounded to integers.
+    """
 
     x: Array
     dtype: DType
     rounding: Rounding
     expected: Array
+    target: DType
+    saturates: bool = False
 
     @classmethod
     def of(
-        cls, dtype: str, rounding: str, count: int, start: int = 0, *, finite: bool = False
+        cls,
+        dtype: str,
+        rounding: str,
+        count: int,
+        start: int = 0,
+        *,
+        finite: bool = False,
+        to: str | None = None,
+        saturates: bool = False,
     ) -> DrawnTensor:
         """So many elements; another ``start`` makes another tensor. ``finite`` ones have no NaN."""
         x, expected = (
-            np.resize(np.roll(each, -start), count) for each in _stock(dtype, rounding, finite)
+            np.resize(np.roll(each, -start), count)
+            for each in _stock(dtype, rounding, finite, to or dtype, saturates)
         )
-        return cls(x, BY_NAME[dtype], Rounding(rounding), expected)
+        target = BY_NAME[to or dtype]
+        return cls(x, BY_NAME[dtype], Rounding(rounding), expected, target, saturates)
 
     @classmethod
     def drawn(cls, source: random.Random, max_bytes: int, dtype: str | None = None) -> DrawnTensor:
@@ -156,8 +172,13 @@ class DrawnTensor:
 
     @property
     def rounded(self) -> Array:
-        """Its result as an array of the same type."""
-        return self.expected.view(self.x.dtype)
+        """Its result as an array."""
+        return self.expected.view(self.target.numpy)
+
+    @property
+    def is_cast(self) -> bool:
+        """Whether its result has another type."""
+        return self.target is not self.dtype
 
     def wrong_elements(self, got: Array, *, or_unchanged: bool = False) -> int:
         """How many elements are neither right nor, with ``or_unchanged``, as they were."""
@@ -172,15 +193,21 @@ class DrawnTensor:
             raise WrongResult(f"{self}: {len(got)} bytes, not the {len(self.result)} right ones")
 
     def __str__(self) -> str:
-        return f"{self.x.size} x {self.dtype.name}, {self.rounding}"
+        to = f" to {self.target.name}" if self.is_cast else ""
+        return f"{self.x.size} x {self.dtype.name}{to}, {self.rounding}"
 
 
-@functools.cache
-def _stock(dtype: str, rounding: str, finite: bool) -> tuple[Array, Array]:
+# Of rounding all are kept; a cast takes milliseconds.
+@functools.lru_cache(maxsize=256)
+def _stock(
+    dtype: str, rounding: str, finite: bool, to: str, saturates: bool
+) -> tuple[Array, Array]:
     generator = np.random.default_rng(7)
     if finite:
         x = generator.normal(0, 9, PERIOD).astype(BY_NAME[dtype].numpy)
     else:
         hard = patterns(dtype, 1 << 16)
         x = hard[generator.integers(0, hard.size, PERIOD)]
+    if to != dtype:
+        return x, cast(bits(x), dtype, to, rounding, saturate=saturates)
     return x, expected_bits(x, rounding)

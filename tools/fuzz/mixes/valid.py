@@ -15,11 +15,10 @@ import numpy as np
 from support.cases.array_cases import Array, DrawnTensor
 from support.http.inference_form import HEADER_LENGTH, binary, document, infer_path
 from support.http.inference_form import tensor as inference_input
-from support.http.native_form import ieee754
-from tensor_round.contract.dtypes import ROUNDABLE, DType
+from tensor_round.contract.dtypes import DTYPES, ROUNDABLE, DType
 
 from . import drawing
-from .drawing import Source, descriptor, numbers, other_numbers
+from .drawing import Source, described, descriptor, numbers, other_numbers
 from .messages import After, Check, Request, Response, bare, composed, digest_of, not_ok
 
 _OPERATOR = "Operator-Descriptor: "
@@ -28,7 +27,7 @@ _INFER = f"POST {infer_path('round')}"
 #: The most bytes of a tensor that travels as text.
 TEXT_BYTES = 8 << 10
 #: Types that .npy files have no name for, and what they are there.
-_RAW = {d.name: f"V{d.itemsize}" for d in ROUNDABLE if not d.is_named_by_npy}
+_RAW = {d.name: f"V{d.itemsize}" for d in DTYPES if not d.is_named_by_npy}
 #: Types that have strides.
 _STRIDED = tuple(d.name for d in ROUNDABLE if not d.is_sub_byte)
 #: Types whose numbers the Open Inference Protocol has in JSON.
@@ -37,7 +36,7 @@ _IN_JSON = ("float16", "float32", "float64", "int8", "uint16", "int32", "int64",
 
 def octets(source: Source) -> Request:
     """The tensor's bytes, in any dialect."""
-    x = drawing.tensor(source)
+    x = drawing.tensor(source, casts=True)
     text, padding = descriptor(x, source)
     fields = [_OPERATOR + text]
     fields += source.choice(([], ["Content-Type: application/octet-stream"]))
@@ -47,7 +46,7 @@ def octets(source: Source) -> Request:
     if wants:
         fields.append("Want-Content-Digest: sha-256=1")
     check = content(x.result + bytes(padding), digest=wants)
-    return composed(source, f"octets {x.dtype.name}", "POST /round", x.payload, fields, check)
+    return composed(source, f"octets {_named(x)}", "POST /round", x.payload, fields, check)
 
 
 def small(source: Source) -> Request:
@@ -58,13 +57,13 @@ def small(source: Source) -> Request:
 
 def packed(source: Source) -> Request:
     """A body in gzip or deflate; a digest is of what is sent."""
-    x = drawing.tensor(source, source.choice((4096, 70 << 10, 1 << 20)))
+    x = drawing.tensor(source, source.choice((4096, 70 << 10, 1 << 20)), casts=True)
     encoding, pack = source.choice((("gzip", gzip.compress), ("deflate", zlib.compress)))
     body = pack(x.payload, 1)
     fields = [_described(x), f"Content-Encoding: {encoding}"]
     if source.random() < 0.1:
         fields.append(f"Content-Digest: {digest_of(body)}")
-    name = f"{encoding} {x.dtype.name}"
+    name = f"{encoding} {_named(x)}"
     return composed(source, name, "POST /round", body, fields, content(x.result))
 
 
@@ -92,42 +91,46 @@ def strided(source: Source) -> Request:
 
 def npy(source: Source) -> Request:
     """A .npy file, in either order of dimensions and of bytes; the response has the same head."""
-    x = drawing.tensor(source)
+    x = drawing.tensor(source, casts=True)
     target = f"POST /round?rounding={x.rounding}"
+    if x.is_cast:
+        target += f"&to={x.target.name}&saturate={json.dumps(x.saturates)}"
     rows = source.choice([n for n in (1, 2, 3) if x.x.size % n == 0])
     by_columns = source.random() < 0.5
     given, right = (_shaped(each, rows, by_columns=by_columns) for each in (x.x, x.rounded))
     if x.dtype.name in _RAW:
         target += f"&dtype={x.dtype.name}"
-        given, right = (each.view(_RAW[x.dtype.name]) for each in (given, right))
-    elif source.random() < 0.3:
+        given = given.view(_RAW[x.dtype.name])
+    elif source.random() < 0.3 and not x.is_cast:
         given, right = _swapped(given), _swapped(right)
+    if x.target.name in _RAW:
+        right = right.view(_RAW[x.target.name])
     fields = ["Content-Type: application/x-npy"]
     check = content(_file(right))
-    return composed(source, f"npy {given.dtype}", target, _file(given), fields, check)
+    return composed(source, f"npy {_named(x)}", target, _file(given), fields, check)
 
 
 def json_document(source: Source) -> Request:
     """Operator and numbers in JSON; the numbers come back so."""
-    x = drawing.tensor(source, TEXT_BYTES)
+    x = drawing.tensor(source, TEXT_BYTES, casts=True)
     shape = [x.x.size]
-    operator = json.loads(ieee754(x.dtype.name, shape, x.rounding))
+    operator = json.loads(described(x, shape))
     body = json.dumps({"descriptor": operator, "data": numbers(x)}).encode()
 
     def check(response: Response) -> str | None:
         if wrong := not_ok(response):
             return wrong
         told = json.loads(response.content)
-        if told["output"] != {"dtype": x.dtype.name, "shape": shape}:
+        if told["output"] != {"dtype": x.target.name, "shape": shape}:
             return f"output {told['output']}"
         return other_numbers(x, told["data"])
 
-    return composed(source, f"json {x.dtype.name}", "POST /round", body, [_JSON], check)
+    return composed(source, f"json {_named(x)}", "POST /round", body, [_JSON], check)
 
 
 def inference(source: Source) -> Request:
     """An inference whose numbers, both ways, are bytes behind the JSON."""
-    x = drawing.tensor(source)
+    x = drawing.tensor(source, casts=True)
     identity = source.choice(("", "a", "b", f"{source.getrandbits(64):x}"))
     datatype, parameters = _datatype(x.dtype)
     members: dict[str, Any] = {"id": identity} if identity else {}
@@ -135,7 +138,8 @@ def inference(source: Source) -> Request:
         members["outputs"] = [{"name": "Y", "parameters": {"binary_data": True}}]
     else:
         parameters["binary_data_output"] = True
-    members["parameters"] = {"rounding": x.rounding, **parameters}
+    cast = {"to": x.target.name, "saturate": x.saturates} if x.is_cast else {}
+    members["parameters"] = {"rounding": x.rounding, **cast, **parameters}
     size = len(x.payload) if x.dtype.is_sub_byte else x.x.size
     given = binary(datatype, [size], len(x.payload))
     head = json.dumps(document(given, **members)).encode()
@@ -154,7 +158,8 @@ def inference(source: Source) -> Request:
             return f"the inference's id is {told.get('id')!r}, not {identity!r}"
         return None if response.content[length:] == x.result else "other bits"
 
-    return composed(source, f"infer {x.dtype.name}", _INFER, body, fields, check)
+    path = f"POST {infer_path('cast' if x.is_cast else 'round')}"
+    return composed(source, f"infer {_named(x)}", path, body, fields, check)
 
 
 def inference_in_json(source: Source) -> Request:
@@ -260,7 +265,11 @@ def _other_type(response: Response) -> str | None:
 
 
 def _described(x: DrawnTensor) -> str:
-    return _OPERATOR + ieee754(x.dtype.name, [x.x.size], x.rounding)
+    return _OPERATOR + described(x, [x.x.size])
+
+
+def _named(x: DrawnTensor) -> str:
+    return f"{x.dtype.name} to {x.target.name}" if x.is_cast else x.dtype.name
 
 
 def _datatype(dtype: DType) -> tuple[str, dict[str, Any]]:
