@@ -31,9 +31,12 @@ Code = Literal["q", "d"]
 #: What the names of the files of metrics begin with, and in one of them, which is the supervisor's,
 #: the row that counts the workers that it has replaced.
 METRICS = "metrics"
+#: Bytes of such a file: 1,500 histograms beside 2,000 rows of a few numbers. Callers without a key
+#: can cause eight statuses on each of 160 routes.
+METRICS_BYTES = 768 << 10
 REPLACEMENTS: Key = ("worker replacements",)
 
-#: Bytes of a file: about 2,000 rows, more than the labels of metrics have values together.
+#: Bytes of any other file: about 2,000 rows of a few numbers.
 FILE_BYTES = 256 << 10
 #: A file begins with the number of its bytes that are in use, this one included; 0 in a new file.
 _USED = struct.Struct("=q")
@@ -52,18 +55,20 @@ class Worker:
 class Counters:
     """The counters of this process: rows of numbers by keys.
 
-    ``folder`` is that of the workers, ``name`` what the names of the files in it begin with.
-    Without a folder, or if it has no room for a file, this process alone knows of its counts.
+    ``folder`` is that of the workers, ``name`` what the names of the files in it begin with, and
+    ``nbytes`` the size of each. Without a folder, or if it has no room for a file, this process
+    alone knows of its counts.
     """
 
-    def __init__(self, folder: Path | None, name: str) -> None:
+    def __init__(self, folder: Path | None, name: str, nbytes: int = FILE_BYTES) -> None:
         self._folder = folder
         self._name = name
+        self._nbytes = nbytes
         self._path: Path | None = None
-        mapped = mmap.mmap(-1, FILE_BYTES)
+        mapped = mmap.mmap(-1, nbytes)
         if folder is not None:
             try:
-                self._path, mapped = _taken(folder, name)
+                self._path, mapped = _taken(folder, name, nbytes)
             except OSError as error:
                 why = os.strerror(error.errno or 0)
                 logger.warning("%s: %s; this worker counts alone", name, why)
@@ -83,14 +88,14 @@ class Counters:
         yield Worker({key: row.tolist() for key, row in self.rows.items()}, is_alive=True)
         for path in () if self._folder is None else sorted(self._folder.glob(f"{self._name}-*")):
             if path != self._path:
-                yield _read(path)
+                yield _read(path, self._nbytes)
 
     def _append(self, key: Key, count: int, code: Code) -> memoryview[Any]:
         text = json.dumps(key).encode()
         text += b" " * (-len(text) % 8)
         first = self._used + _ROW.size + len(text)
         end = first + 8 * count
-        if end > FILE_BYTES:
+        if end > self._nbytes:
             return memoryview(bytearray(8 * count)).cast(code)
         memory = self._memory
         memory[first - len(text) : end] = text + bytes(8 * count)
@@ -101,7 +106,7 @@ class Counters:
         return memory[first:end].cast(code)
 
 
-def _taken(folder: Path, name: str) -> tuple[Path, mmap.mmap]:
+def _taken(folder: Path, name: str, nbytes: int) -> tuple[Path, mmap.mmap]:
     """A file without a worker, or a new one, mapped. Raises OSError.
 
     Its bytes are written before they are mapped, not only its length set: on a full disk, the first
@@ -115,21 +120,21 @@ def _taken(folder: Path, name: str) -> tuple[Path, mmap.mmap]:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 continue
-            missing = FILE_BYTES - file.seek(0, os.SEEK_END)
+            missing = nbytes - file.seek(0, os.SEEK_END)
             if missing > 0 and file.write(bytes(missing)) < missing:
                 file.truncate(0)
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             # It has a duplicate of the descriptor, and so the lock.
-            return path, mmap.mmap(file.fileno(), FILE_BYTES)
+            return path, mmap.mmap(file.fileno(), nbytes)
     raise AssertionError("numbers have no end")
 
 
-def _read(path: Path) -> Worker:
+def _read(path: Path, nbytes: int) -> Worker:
     """The rows of another worker."""
     rows: dict[Key, memoryview[Any]] = {}
     with path.open("rb") as file:
-        if os.fstat(file.fileno()).st_size == FILE_BYTES:
-            mapped = mmap.mmap(file.fileno(), FILE_BYTES, prot=mmap.PROT_READ)
+        if os.fstat(file.fileno()).st_size == nbytes:
+            mapped = mmap.mmap(file.fileno(), nbytes, prot=mmap.PROT_READ)
             rows, _ = _rows(memoryview(mapped))
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -12,7 +12,7 @@ from .auth.origins import SAFE_METHODS, Cors, check_origin
 from .engine.job import Job
 from .engine.memory import Memory
 from .failures import FAILED, refusal_for
-from .gate import ABANDONED, Gate, Span
+from .gate import ABANDONED, Gate, Outcome, Span
 from .net.asgi import (
     AsgiApplication,
     AsgiRequest,
@@ -35,7 +35,7 @@ from .net.response import (
     head_bytes,
     request_id_field,
 )
-from .net.server import AccessRecord
+from .net.server import Exchange
 from .refusals import Refusals
 from .routes.table import RoutingTable
 
@@ -118,55 +118,51 @@ class Dispatcher:
             head.path = head.path[:-1]
 
     def refuse(self, path: str, error: Exception, request: Request | None = None) -> Response:
-        """Return the refusal for an error, in the form of the path.
+        """Return the uncounted refusal for an error, in the form of the path.
 
         ``request`` is None if its head could not be parsed.
         """
         head = None if request is None else request.head
         response = self.refusals.response_to(path, error, traceparent_of(head))
-        if request is None:
-            self.count(path, response)
-        else:
-            self.count(path, response, request.received, request.head.method)
+        response.is_uncounted = True
         if self.cors is not None:
             response.headers += self.cors.fields(head)
         return response
 
     def preallocated_response(self, path: str, error: Exception) -> tuple[Response, bytes]:
-        """Return a response that needs no memory, for an error on that path, and its bytes."""
+        """Return an uncounted response that needs no memory, for an error, and its bytes."""
         form = self.refusals.form_of(path)
         found = self._preallocated.get((form, refusal_for(error).code))
-        found = found or self._preallocated[form, FAILED.code]
+        return found or self._preallocated[form, FAILED.code]
+
+    def count(self, exchange: Exchange) -> None:
+        """Count an exchange that is over, unless a job has."""
+        response = exchange.response
+        if response is not None and not response.is_uncounted:
+            return
+        # What has come of a head is no body.
+        received = 0 if exchange.head is None else exchange.received
         with contextlib.suppress(MemoryError):
-            self.count(path, found[0])
-        return found
+            outcome, sent = _outcome(exchange)
+            self.gate.count(exchange.path, outcome, received, sent, exchange.seconds)
 
-    def count(
-        self, path: str, response: Response | None, received: int = 0, method: str = ""
-    ) -> None:
-        """Count a response, or a request whose caller has left before it was sent (None)."""
-        outcome, sent = ABANDONED, 0
-        if response is not None:
-            outcome, sent = (str(response.status), response.code), _sent_bytes(response, method)
-        self.gate.count(path, outcome, received, sent)
-
-    def log(self, record: AccessRecord) -> None:
+    def log(self, exchange: Exchange) -> None:
         """Log an exchange that is over."""
-        head, response = record.head, record.response
-        outcome, sent, request_id = ABANDONED, 0, b""
+        if not self.logs_access:
+            return
+        response, request_id = exchange.response, b""
         if response is not None:
-            outcome = str(response.status), response.code
             request_id = dict(response.headers).get(REQUEST_ID, b"")
-            sent = _sent_bytes(response, "" if head is None else head.method)
         with contextlib.suppress(MemoryError):
+            outcome, sent = _outcome(exchange)
             self.gate.log(
-                head,
-                record.path,
+                exchange.head,
+                exchange.path,
                 outcome,
-                received=record.received,
+                received=exchange.received,
                 sent=sent,
-                seconds=record.seconds,
-                client=record.client,
+                seconds=exchange.seconds,
+                client=exchange.client,
                 request_id=request_id,
             )
 
@@ -191,22 +187,29 @@ class Dispatcher:
     async def serve_asgi(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to a request of another ASGI server."""
         request = AsgiRequest(scope, receive)
-        head, began = request.head, perf_counter()
-        response = None
+        head, response = request.head, None
         try:
             answer = await self.respond(request)
             answer.headers += SERVER_FIELDS
             await send_response(answer, send, head_only=head.method == "HEAD")
             response = answer
-            if answer.is_uncounted:
-                self.count(head.path, answer, request.received, head.method)
         except ClientDisconnected:
-            self.count(head.path, None, request.received)
+            pass
         finally:
-            if self.logs_access:
-                client = request.client[0] if request.client else None
-                seconds = perf_counter() - began
-                self.log(AccessRecord(head.path, head, client, request.received, response, seconds))
+            client = request.client[0] if request.client else None
+            seconds = perf_counter() - request.began
+            exchange = Exchange(head.path, head, client, request.received, response, seconds)
+            self.count(exchange)
+            self.log(exchange)
+
+
+def _outcome(exchange: Exchange) -> tuple[Outcome, int]:
+    """Status and code, and the length of the response's body as it was sent, in bytes."""
+    head, response = exchange.head, exchange.response
+    if response is None:
+        return ABANDONED, 0
+    sent = _sent_bytes(response, "" if head is None else head.method)
+    return (str(response.status), response.code), sent
 
 
 def _sent_bytes(response: Response, method: str) -> int:
@@ -215,6 +218,7 @@ def _sent_bytes(response: Response, method: str) -> int:
 
 
 def _serialized(response: Response) -> tuple[Response, bytes]:
+    response.is_uncounted = True
     nbytes = sum(map(len, response.parts))
     head = head_bytes(response, nbytes, field_lines(SERVER_FIELDS), close=True)
     return response, b"".join((head, *response.parts))

@@ -68,10 +68,10 @@ class Gate:
         """The route of a path, out of a few."""
         return "other" if self.metrics is None else self.metrics.route_of(path)
 
-    def count(self, path: str, outcome: Outcome, received: int, sent: int) -> None:
-        """Count a request without a job, and the lengths of both bodies in bytes."""
+    def count(self, path: str, outcome: Outcome, received: int, sent: int, seconds: float) -> None:
+        """Count a request without a job, the lengths of both bodies in bytes, and its duration."""
         if self.metrics is not None:
-            self.metrics.responded(path, outcome, received, sent)
+            self.metrics.responded(path, outcome, received, sent, seconds)
 
     def log(
         self,

@@ -44,6 +44,7 @@ class Job:
         "overlap",
         "queue_seconds",
         "receive_seconds",
+        "request_began",
         "request_bytes",
         "response_bytes",
         "route",
@@ -55,6 +56,9 @@ class Job:
     #: Lengths of the request's and the response's body.
     request_bytes: int
     response_bytes: int
+    #: When the request's head had come, or its message of a stream of gRPC, on the clock of
+    #: time.perf_counter.
+    request_began: float
     #: Start of receiving the request's tensor, on the clock of time.perf_counter.
     began: float
     #: Start of sending the response, on the clock of time.perf_counter.

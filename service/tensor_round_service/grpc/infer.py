@@ -123,7 +123,7 @@ class InferMethods:
                 raise
             except Exception as error:  # every error becomes a message
                 is_reusable = not call.stream.holds_memory
-                is_sent = await _refuse(call, rest, found[1], refusal_for(error))
+                is_sent = await _refuse(call, rest, found[1], refusal_for(error), job.began)
             finally:
                 job.end(reusable=is_reusable, is_sent=is_whole)
         return is_sent and await call.respond([], OK)
@@ -209,8 +209,10 @@ def _backend_field(name: str) -> bytes:
     return encoded((field_name(http_fields.EXECUTION_BACKEND), name.encode()))
 
 
-async def _refuse(call: Call, rest: Rest, length: int, refusal: RequestRefused) -> bool:
-    """Answer a message by a refusal, and drop what is left of it.
+async def _refuse(
+    call: Call, rest: Rest, length: int, refusal: RequestRefused, began: float
+) -> bool:
+    """Answer a message that came at ``began`` by a refusal, and drop what is left of it.
 
     Raises the refusal where that is too much, or the coding is at fault: it ends the call.
     """
@@ -220,6 +222,13 @@ async def _refuse(call: Call, rest: Rest, length: int, refusal: RequestRefused) 
     while rest.left:
         await rest.receive_into(dropped)
     message = prefixed(SCHEMA.write(_STREAM_RESPONSE, {"error_message": refusal.detail}))
-    sent = outcome(refusal), PREFIX_BYTES + length, len(message)
-    call.gate.count(call.stream.head.path, *sent)
-    return await call.respond([message])
+    is_sent = await call.respond([message])
+    if is_sent:  # or else the call is counted as one whose caller has left
+        call.gate.count(
+            call.stream.head.path,
+            outcome(refusal),
+            PREFIX_BYTES + length,
+            len(message),
+            perf_counter() - began,
+        )
+    return is_sent

@@ -49,7 +49,6 @@ class Service:
 
     async def serve(self, stream: ServedStream) -> None:
         """Respond to a stream; errors become statuses."""
-        began = perf_counter()
         request_id = request_id_field(stream.head)
         gate = self._gate
         span = None if gate.begin_span is None else self._begin_span(stream)
@@ -62,7 +61,7 @@ class Service:
             try:
                 method = self._checked(stream)
                 if (timeout := stream.head.values.get(b"grpc-timeout")) is not None:
-                    left = seconds_of(timeout) - (perf_counter() - began)
+                    left = seconds_of(timeout) - (perf_counter() - stream.began)
                     if left <= 0:
                         stream.expire()
                         raise ClientDisconnected
@@ -87,8 +86,9 @@ class Service:
                 timer.cancel()
             found = outcome(refusal) if is_sent else ABANDONED
             is_whole = is_sent and refusal is None
+            seconds = perf_counter() - stream.began
             if not (is_whole and (call.is_counted or job.observer is not None)):
-                gate.count(stream.head.path, found, stream.received, call.sent)
+                gate.count(stream.head.path, found, stream.received, call.sent, seconds)
             # A thread may still use the buffers of a call that was cancelled, and the kernel those
             # of an incomplete response.
             job.end(reusable=not (is_cancelled or stream.holds_memory), is_sent=is_whole)
@@ -101,7 +101,7 @@ class Service:
                     found,
                     received=stream.received,
                     sent=call.sent,
-                    seconds=perf_counter() - began,
+                    seconds=seconds,
                     client=None if stream.client is None else stream.client[0],
                     request_id=request_id[1],
                 )

@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from time import perf_counter
 
-from ..counters import METRICS, Counters, Key
+from ..counters import METRICS, METRICS_BYTES, Counters, Key
 from ..engine.job import PHASES, Job
 
 #: Upper bounds of the buckets of a histogram, in seconds; what is above all has one more.
@@ -50,12 +50,13 @@ _CLASS_OF_BITS = tuple(
 )
 
 
-#: Numbers of a phase: the count of each bucket, then the sum in seconds.
-PHASE_NUMBERS = len(BUCKETS) + 2
+#: Numbers of a histogram: the count of each bucket, then the sum in seconds.
+HISTOGRAM_NUMBERS = len(BUCKETS) + 2
 #: The first parts of the keys of rows. Of requests (then their labels, each of which has few
 #: values: route, dialect, dtype, backend, status, code): how many, and the bytes of
-#: their bodies and of the responses' bodies. Of a size class: the numbers of each phase.
-REQUESTS, SIZE_CLASS = "requests", "size class"
+#: their bodies and of the responses' bodies. Of a route and a status: the whole duration of
+#: requests. Of a size class: the numbers of each phase.
+REQUESTS, DURATION, SIZE_CLASS = "requests", "request duration", "size class"
 #: The row of a worker: how many have counted in it, and whether the last one serves.
 WORKER: Key = ("worker",)
 #: How often an event (then device and event) has happened.
@@ -92,9 +93,9 @@ class Metrics:
     folder: Path | None
 
     def __post_init__(self) -> None:
-        counters = self._counters = Counters(self.folder, METRICS)
-        #: The row of a request's labels.
-        self._requests = cache(lambda labels: counters.row((REQUESTS, *labels), 3))
+        counters = self._counters = Counters(self.folder, METRICS, METRICS_BYTES)
+        #: The row of a request's labels, and the duration's of its route and status.
+        self._requests = cache(self._rows_of_requests)
         #: The numbers of each phase, by size class.
         self._phases = cache(self._numbers_of_phases)
         #: What was counted of others' counters.
@@ -102,9 +103,14 @@ class Metrics:
         self._serves = False
         counters.row(WORKER, 2)[1] = 0  # the row may be a predecessor's
 
+    def _rows_of_requests(self, labels: Key) -> tuple[memoryview[int], memoryview[float]]:
+        route, _dialect, _dtype, _backend, status, _code = labels
+        duration = self._counters.row((DURATION, route, status), HISTOGRAM_NUMBERS, "d")
+        return self._counters.row((REQUESTS, *labels), 3), duration
+
     def _numbers_of_phases(self, size: str) -> list[memoryview[float]]:
-        row = self._counters.row((SIZE_CLASS, size), PHASE_NUMBERS * len(PHASES), "d")
-        return [row[at : at + PHASE_NUMBERS] for at in range(0, len(row), PHASE_NUMBERS)]
+        row = self._counters.row((SIZE_CLASS, size), HISTOGRAM_NUMBERS * len(PHASES), "d")
+        return [row[at : at + HISTOGRAM_NUMBERS] for at in range(0, len(row), HISTOGRAM_NUMBERS)]
 
     def route_of(self, path: str) -> str:
         """The label of a path, out of a few: that of a route or of a folder, or ``other``."""
@@ -112,22 +118,26 @@ class Metrics:
             return path
         return next((name for name in self.folders if f"{path}/".startswith(f"{name}/")), "other")
 
-    def responded(self, path: str, outcome: tuple[str, str], received: int, sent: int) -> None:
-        """Count a request without a job: its status and code, and the bytes of both bodies."""
-        row = self._requests((self.route_of(path), "", "", "", *outcome))
+    def responded(
+        self, path: str, outcome: tuple[str, str], received: int, sent: int, seconds: float
+    ) -> None:
+        """Count a request without a job: status and code, bytes of both bodies, and duration."""
+        row, duration = self._requests((self.route_of(path), "", "", "", *outcome))
         row[0] += 1
         row[1] += received
         row[2] += sent
+        duration[bisect_left(BUCKETS, seconds)] += 1
+        duration[-1] += seconds
 
     def job_ended(self, job: Job) -> None:
-        """Count a successful request with a tensor, and the seconds of its phases.
+        """Count a successful request with a tensor, and its seconds, by phases and as a whole.
 
         One function, as it is a tenth of what a small request takes.
         """
         if not job.is_sent:
             return
         sent, dtype = job.response_bytes, "" if job.call is None else job.call.input.dtype.name
-        row = self._requests((job.route, job.dialect, dtype, job.executed_by, "200", ""))
+        row, duration = self._requests((job.route, job.dialect, dtype, job.executed_by, "200", ""))
         row[0] += 1
         row[1] += job.request_bytes
         row[2] += sent
@@ -143,9 +153,13 @@ class Metrics:
         seconds = job.execute_seconds
         executing[bisect_left(BUCKETS, seconds)] += 1
         executing[-1] += seconds
-        seconds = perf_counter() - job.sending_since
+        now = perf_counter()
+        seconds = now - job.sending_since
         sending[bisect_left(BUCKETS, seconds)] += 1
         sending[-1] += seconds
+        seconds = now - job.request_began
+        duration[bisect_left(BUCKETS, seconds)] += 1
+        duration[-1] += seconds
 
     async def of_all_workers(self) -> tuple[Rows, list[Rows], int]:
         """The sums over all workers, the rows of those that serve, and how many there should be."""

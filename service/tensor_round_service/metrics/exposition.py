@@ -25,11 +25,12 @@ from .counts import (
     BUCKETS,
     CONNECTIONS,
     DROPPED,
+    DURATION,
     EVENT,
     EXPIRY,
+    HISTOGRAM_NUMBERS,
     IN_FLIGHT,
     MEMORY,
-    PHASE_NUMBERS,
     REFUSED,
     REQUESTS,
     SIZE_CLASS,
@@ -39,6 +40,7 @@ from .counts import (
 )
 
 PREFIX = "tensor_round"
+_BOUNDS = (*map(str, BUCKETS), "+Inf")
 #: Labels and help of each counter. Those of a request have the order of the keys of rows.
 _COUNTERS: dict[str, tuple[Key, str]] = {
     "requests": (
@@ -107,6 +109,7 @@ def _families(
     totals: Rows, values: Mapping[str, Mapping[Key, float]], info: dict[str, str]
 ) -> Iterator[Metric]:
     yield InfoMetricFamily(f"{PREFIX}_build", "Version of the service, and its backend.", info)
+    yield _durations(totals)
     yield _phases(totals)
     for kind, table in ((CounterMetricFamily, _COUNTERS), (GaugeMetricFamily, _GAUGES)):
         for name, (labels, text) in table.items():
@@ -156,6 +159,17 @@ def _of(kind: str, rows: Rows) -> dict[Key, Sequence[float]]:
     return {key[1:]: numbers for key, numbers in rows.items() if key[0] == kind}
 
 
+def _durations(totals: Rows) -> Metric:
+    family = HistogramMetricFamily(
+        f"{PREFIX}_request_duration_seconds",
+        "Seconds from the end of a request's head until its response was sent, or its caller left.",
+        labels=("route", "status"),
+    )
+    for labels, numbers in _of(DURATION, totals).items():
+        family.add_metric(labels, *_histogram(numbers))
+    return family
+
+
 def _phases(totals: Rows) -> Metric:
     family = HistogramMetricFamily(
         f"{PREFIX}_phase_seconds",
@@ -163,10 +177,14 @@ def _phases(totals: Rows) -> Metric:
         "sent; size is an upper bound of the body's bytes.",
         labels=("phase", "size"),
     )
-    bounds = [*map(str, BUCKETS), "+Inf"]
     for (size,), numbers in _of(SIZE_CLASS, totals).items():
         for position, phase in enumerate(PHASES):
-            *buckets, seconds = numbers[position * PHASE_NUMBERS :][:PHASE_NUMBERS]
-            rows = list(zip(bounds, accumulate(buckets), strict=True))
-            family.add_metric((phase, size), rows, seconds)
+            own = numbers[position * HISTOGRAM_NUMBERS :][:HISTOGRAM_NUMBERS]
+            family.add_metric((phase, size), *_histogram(own))
     return family
+
+
+def _histogram(numbers: Sequence[float]) -> tuple[list[tuple[str, float]], float]:
+    """The buckets of a histogram by their upper bounds, and its sum."""
+    *buckets, seconds = numbers
+    return list(zip(_BOUNDS, accumulate(buckets), strict=True)), seconds

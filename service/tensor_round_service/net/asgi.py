@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
+from time import perf_counter
 from typing import Any, Protocol
 
 from .bodies import ClientDisconnected, Progress
@@ -56,6 +57,7 @@ class AsgiRequest:
         self._is_last = False
         #: Bytes of the body that have come so far.
         self.received = 0
+        self.began = perf_counter()
 
     @property
     def is_at_end(self) -> bool:

@@ -15,6 +15,9 @@ class Request(ByteSource, Protocol):
     :class:`~tensor_round.contract.errors.ReceiveTimeout` for a body below the minimum rate.
     """
 
+    #: When its head had come, on the clock of time.perf_counter.
+    began: float
+
     @property
     def head(self) -> Head:
         """The request line and the fields."""

@@ -20,8 +20,8 @@ RECEIVE_FRAMES_BYTES = 264 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class AccessRecord:
-    """A request and what became of it, for the access log."""
+class Exchange:
+    """A request and what became of it, for metrics and the access log."""
 
     path: str
     #: None if it was not understood, or is incomplete.
@@ -53,21 +53,18 @@ class RequestHandler(Protocol):
         """
 
     def refuse(self, path: str, error: Exception, request: Request | None = None) -> Response:
-        """Return the refusal for an error, in the format of the path's API.
+        """Return the uncounted refusal for an error, in the format of the path's API.
 
         ``request`` is None if its head could not be parsed.
         """
 
     def preallocated_response(self, path: str, error: Exception) -> tuple[Response, bytes]:
-        """Return a response that needs no memory, for an error on that path, and its bytes."""
+        """Return an uncounted response that needs no memory, for an error, and its bytes."""
 
-    def count(self, path: str, response: Response | None, received: int, method: str = "") -> None:
-        """Count a response that was sent, or a caller that left before it was (None).
+    def count(self, exchange: Exchange) -> None:
+        """Count an exchange that is over, unless the owner of its response has."""
 
-        ``received`` are the bytes of the request's body.
-        """
-
-    def log(self, record: AccessRecord) -> None:
+    def log(self, exchange: Exchange) -> None:
         """Log an exchange that is over."""
 
 

@@ -29,7 +29,7 @@ from multiprocessing.util import get_temp_dir
 from pathlib import Path
 from tempfile import gettempdir
 
-from ..counters import METRICS, REPLACEMENTS, Counters
+from ..counters import METRICS, METRICS_BYTES, REPLACEMENTS, Counters
 from ..failures import CannotStart
 from ..settings import Settings
 from .listener import Listener, notify
@@ -116,7 +116,7 @@ class Supervisor:
     def __post_init__(self) -> None:
         #: The live workers by the pipe on which they report; a pipe closes with its worker.
         self._workers: dict[Connection, _Worker] = {}
-        self._replacements = Counters(self.folder, METRICS).row(REPLACEMENTS, 1)
+        self._replacements = Counters(self.folder, METRICS, METRICS_BYTES).row(REPLACEMENTS, 1)
         self._stopping = False
         self._has_served = False
         #: Consecutive failures at start.

@@ -63,6 +63,7 @@ class TensorRoute:
         response.owner = job
         job.observer = observer
         job.route, job.request_bytes = request.head.path, request.received
+        job.request_began = request.began
         job.response_bytes = sum(map(len, response.parts))
         job.sending_since = time.perf_counter()
         return response

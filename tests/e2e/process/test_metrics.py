@@ -7,12 +7,18 @@ import json
 import os
 import signal
 import time
+from collections import Counter
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
+from prometheus_client.parser import text_string_to_metric_families as exposed
 
+from support.http.grpc_client import SERVICE, connected, framed, infer_request
+from support.http.inference_form import OF_X, document
+from support.http.inference_form import X as FP32
 from support.http.native_form import ieee754, post
 from support.keys import needing
 from support.services.server import Reply, Service, tracebacks, until
@@ -25,6 +31,84 @@ ROUND = ieee754("float32", [X.size])
 
 def rounded(service: Service) -> float:
     return service.metric("requests_total", dtype="float32")
+
+
+#: A route and a status.
+Kind: TypeAlias = tuple[str, str]
+
+
+def requests_and_durations(service: Service) -> tuple[dict[Kind, float], dict[Kind, float]]:
+    """How many requests each route and status has, and how many durations, at one time."""
+    requests, durations = Counter[Kind](), dict[Kind, float]()
+    for family in exposed(service.get("/metrics").content.decode()):
+        for sample in family.samples:
+            kind = (sample.labels.get("route", ""), sample.labels.get("status", ""))
+            if sample.name == "tensor_round_requests_total":
+                requests[kind] += sample.value
+            elif sample.name == "tensor_round_request_duration_seconds_count":
+                durations[kind] = sample.value
+    return dict(requests), durations
+
+
+def test_every_request_has_a_duration_by_route_and_status() -> None:
+    """Of every protocol, with and without a tensor, refused and abandoned ones too."""
+    seconds = 0.5
+    descriptor = ("operator-descriptor", ROUND)
+    octets = ("content-type", "application/octet-stream")
+    good, bad = (framed(infer_request(document(OF_X), FP32.tobytes(), m)) for m in ("round", "no"))
+    with Service("--receive-timeout", str(seconds)) as service:
+        for method, path, body in (
+            ("POST", "/round", X.tobytes()),
+            ("POST", "/round", b""),
+            ("GET", "/no/such/path", None),
+        ):
+            service.request(method, path, body, dict([descriptor]))
+        head = f"POST /round HTTP/1.1\r\nHost: x\r\nOperator-Descriptor: {ROUND}\r\n"
+        for sent, status in (
+            (b"GET /slow HTTP/1.1\r\n", b"408"),
+            (b"GET /odd HTTP/1.1\r\nno field\r\n\r\n", b"400"),
+            (f"{head}Content-Length: {X.nbytes}\r\n\r\n".encode(), b"408"),
+        ):
+            with service.connect() as plug:
+                plug.sendall(sent)
+                assert plug.recv(1 << 16).startswith(b"HTTP/1.1 " + status)
+        with service.connect() as plug:
+            plug.sendall(f"{head}Content-Length: {X.nbytes}\r\n\r\n".encode())
+        with connected(service) as client:
+            for body in (X.tobytes(), b""):
+                stream = client.begin("/round", descriptor, octets)
+                client.send(stream, body, ends=True)
+                client.finish(stream)
+            for sent in (good, bad):
+                stream = client.begin("ModelInfer")
+                client.send(stream, sent, ends=True)
+                client.finish(stream)
+            stream = client.begin("ModelStreamInfer")
+            client.send(stream, good + bad + good, ends=True)
+            assert client.finish(stream).status == 0
+            client.begin("ModelInfer")
+        infer, messages = f"/{SERVICE}/ModelInfer", f"/{SERVICE}/ModelStreamInfer"
+        until(lambda: service.metric("requests_total", route=infer, status="499") == 1)
+        requests, durations = requests_and_durations(service)
+        slow = service.metric("request_duration_seconds_sum", route="/round", status="408")
+        beyond = service.metric("request_duration_seconds_bucket", status="408", le="0.25")
+    assert durations == requests
+    expected = {
+        ("/round", "200"): 2,
+        ("/round", "400"): 2,
+        ("/round", "408"): 1,
+        ("/round", "499"): 1,
+        ("other", "400"): 1,
+        ("other", "404"): 1,
+        ("other", "408"): 1,
+        (infer, "200"): 1,
+        (infer, "404"): 1,
+        (infer, "499"): 1,
+        (messages, "200"): 2,
+        (messages, "404"): 1,
+    }
+    assert expected.items() <= requests.items()
+    assert (slow >= 0.9 * seconds, beyond) == (True, 0)
 
 
 def test_requests_bytes_and_phases_are_counted() -> None:

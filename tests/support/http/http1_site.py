@@ -20,7 +20,7 @@ from tensor_round_service.net.lifecycle import State
 from tensor_round_service.net.limits import ConnectionLimits
 from tensor_round_service.net.request import Request
 from tensor_round_service.net.response import FixedFields, Response
-from tensor_round_service.net.server import AccessRecord, OtherProtocol
+from tensor_round_service.net.server import Exchange, OtherProtocol
 from tensor_round_service.process.tls import server_context
 
 #: What takes longer never comes.
@@ -121,7 +121,7 @@ class Handler:
         self.refused: list[tuple[str, Exception]] = []
         self.failures: list[Exception] = []
         self.left: list[tuple[str, int]] = []
-        self.exchanges: list[AccessRecord] = []
+        self.exchanges: list[Exchange] = []
         #: Called at the end of each exchange.
         self.logged: Callable[[], None] = lambda: None
 
@@ -136,13 +136,14 @@ class Handler:
         self.failures.append(error)
         return text(b"", 500), PREALLOCATED
 
-    def count(self, path: str, response: Response | None, received: int, method: str = "") -> None:
-        if response is None:
-            self.left.append((path, received))
+    def count(self, exchange: Exchange) -> None:
+        if exchange.response is None:
+            self.left.append((exchange.path, 0 if exchange.head is None else exchange.received))
 
-    def log(self, record: AccessRecord) -> None:
-        self.exchanges.append(record)
-        self.logged()
+    def log(self, exchange: Exchange) -> None:
+        if self.logs_access:
+            self.exchanges.append(exchange)
+            self.logged()
 
     @property
     def statuses(self) -> list[int | None]:

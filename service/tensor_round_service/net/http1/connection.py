@@ -28,7 +28,7 @@ from ..limits import ConnectionLimits
 from ..response import Response, head_bytes
 from ..server import (
     RECEIVE_BYTES,
-    AccessRecord,
+    Exchange,
     OtherProtocol,
     RequestHandler,
     ServerContext,
@@ -119,8 +119,7 @@ class Connection(ConnectionLifecycle):
         """Raise :class:`ClientDisconnected` in a route that waits for its body."""
         if self.state is State.HEAD:
             held = self._unparsed
-            self._server.handler.count(path_of(held), None, 0)
-            self._log_head(held, None)
+            self._head_is_over(held, None)
         super().connection_lost(error)
         self._unparsed = b""
         request, self._request = self._request, None
@@ -159,6 +158,7 @@ class Connection(ConnectionLifecycle):
             self._unparsed = b""
             self._move(State.WORKING)
             request = self._request = ReceivedRequest(head, memoryview(held)[end:])
+            request.began = perf_counter()
             request.transport = self.transport
             request.wait = self._receive
             rest = start_eagerly(self._serve(request), self._server.loop)
@@ -221,7 +221,6 @@ class Connection(ConnectionLifecycle):
     async def _serve(self, request: ReceivedRequest) -> None:
         """Run the application on one request and send its response, or a refusal."""
         application, head = self._server.handler, request.head
-        began = perf_counter()
         response: Response | None = None
         refusal: Response | None = None
         is_sent = False
@@ -249,15 +248,12 @@ class Connection(ConnectionLifecycle):
             if owner is not None:
                 # After an incomplete response the kernel may still read from the memory.
                 owner.end(reusable=self._request is not request, is_sent=is_sent and not refusal)
-            answered = response if is_sent else None
-            if refusal is None and (answered is None or answered.is_uncounted):
-                application.count(head.path, answered, request.received, head.method)
-            if application.logs_access:
-                sent = (refusal or response) if is_sent else None
-                seconds = perf_counter() - began
-                application.log(
-                    AccessRecord(head.path, head, self._client, request.received, sent, seconds)
-                )
+            sent = (refusal or response) if is_sent else None
+            if sent is None or sent.is_uncounted or application.logs_access:
+                seconds = perf_counter() - request.began
+                exchange = Exchange(head.path, head, self._client, request.received, sent, seconds)
+                application.count(exchange)
+                application.log(exchange)
 
     async def _respond(self, request: ReceivedRequest, response: Response) -> bool:
         """Send a response; return whether the connection lasted until its last byte.
@@ -369,17 +365,17 @@ class Connection(ConnectionLifecycle):
         server.render()
         head = head_bytes(response, sum(map(len, response.parts)), server.common_lines, close=True)
         self.transport.write(b"".join((head, *response.parts)))
-        self._log_head(held, response)
+        self._head_is_over(held, response)
         self._linger()
 
-    def _log_head(self, held: bytes, response: Response | None) -> None:
-        """Log an incomplete or malformed head; None for ``response`` if the caller has left."""
+    def _head_is_over(self, held: bytes, response: Response | None) -> None:
+        """Count and log a head that is no request; without ``response`` the caller has left."""
         handler = self._server.handler
-        if handler.logs_access:
-            is_begun = self.state is State.HEAD
-            seconds = perf_counter() - self._head_began if is_begun else 0.0
-            path = path_of(held)
-            handler.log(AccessRecord(path, None, self._client, len(held), response, seconds))
+        is_begun = self.state is State.HEAD
+        seconds = perf_counter() - self._head_began if is_begun else 0.0
+        exchange = Exchange(path_of(held), None, self._client, len(held), response, seconds)
+        handler.count(exchange)
+        handler.log(exchange)
 
     def _write_preallocated(self, request: ReceivedRequest, error: Exception) -> Response | None:
         """Send a preallocated response, if nothing has been sent yet, and return it."""

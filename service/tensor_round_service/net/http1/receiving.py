@@ -187,8 +187,9 @@ CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 class ReceivedRequest(BodyReceiver):
-    """One :class:`.request.Request`. Its connection sets ``transport`` and ``wait``."""
+    """One :class:`.request.Request`. Its connection sets ``began``, ``transport`` and ``wait``."""
 
+    began: float
     transport: Any
     #: Receives bytes of the body until the given future is done.
     wait: Callable[[asyncio.Future[None]], Awaitable[None]]

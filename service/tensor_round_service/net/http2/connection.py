@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine, Sequence
+from time import perf_counter
 from typing import Any
 
 from ..bodies import ClientDisconnected
@@ -148,6 +149,7 @@ class Connection(ConnectionLifecycle):
                     stream.lost()
                 else:
                     stream.connection = self
+                    stream.began = perf_counter()
                     opened.append(stream)
             # All frames of a read first: a small request is whole then, and never waits.
             for stream in opened:

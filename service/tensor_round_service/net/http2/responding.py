@@ -18,7 +18,7 @@ from tensor_round.contract.errors import Draining
 from ..bodies import ClientDisconnected
 from ..head import Head, Header, MalformedRequest
 from ..response import NOT_MODIFIED, FixedFields, Response
-from ..server import AccessRecord, ServerContext
+from ..server import Exchange, ServerContext
 from .fields import STATIC, encoded
 from .serving import ServedStream
 
@@ -65,7 +65,6 @@ class StreamServer:
         if handler.traces:  # equal requests of a connection may share a head
             stream.head = stream.head.copy()
         head = stream.head
-        began = perf_counter()
         response: Response | None = None
         refusal: Response | None = None
         is_sent = is_cancelled = False
@@ -88,14 +87,13 @@ class StreamServer:
                 # that of an incomplete response.
                 reusable = not is_cancelled and (is_sent or not stream.holds_memory)
                 response.owner.end(reusable=reusable, is_sent=is_sent and not refusal)
-            answered = response if is_sent else None
-            if refusal is None and (answered is None or answered.is_uncounted):
-                handler.count(head.path, answered, stream.received, head.method)
-            if handler.logs_access:
+            sent = (refusal or response) if is_sent else None
+            if sent is None or sent.is_uncounted or handler.logs_access:
                 client = None if stream.client is None else stream.client[0]
-                sent = (refusal or response) if is_sent else None
-                seconds = perf_counter() - began
-                handler.log(AccessRecord(head.path, head, client, stream.received, sent, seconds))
+                seconds = perf_counter() - stream.began
+                exchange = Exchange(head.path, head, client, stream.received, sent, seconds)
+                handler.count(exchange)
+                handler.log(exchange)
 
     async def _send(self, stream: ServedStream, response: Response) -> bool:
         """Send a response; return whether the peer has all of it."""

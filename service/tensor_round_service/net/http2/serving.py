@@ -35,8 +35,9 @@ class ServedStream(Stream):
     of HTTP/1.1.
     """
 
-    #: The peer's connection, which sets this before its handler starts.
+    #: The peer's connection, which sets both before its handler starts.
     connection: Connection
+    began: float
     _waiter: asyncio.Future[None] | None = None
     #: Unread bytes that end a wait without a target.
     _least = 0

@@ -191,7 +191,7 @@ async def test_each_exchange_ends_with_its_status_and_count(
 
 @pytest.mark.parametrize(
     ("error", "outcome"),
-    [(None, ([None], [("/p", 0)], [(True, False)])), (FULL, ([None], [], []))],
+    [(None, ([None], [("/p", 0)], [(True, False)])), (FULL, ([None], [("/p", 0)], []))],
 )
 async def test_response_or_refusal_for_a_lost_client_is_counted_once(
     peer: Peer, error: Exception | None, outcome: Outcome
