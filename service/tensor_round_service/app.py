@@ -31,6 +31,7 @@ from .metrics.counts import (
     EVENT,
     EXPIRY,
     IN_FLIGHT,
+    KEY_REQUESTS,
     MEMORY,
     REFUSED,
     Gauges,
@@ -118,7 +119,8 @@ def create_app(
         *(row for feature in features for row in feature.rows),
     ]
     rows.append(service_row(rows, [f.home for f in features if f.home]))
-    metrics = _metrics(context, rows, features)
+    keys = None if settings.api_keys_file is None else KeyRing(settings.api_keys_file)
+    metrics = _metrics(context, rows, features, keys)
     is_elsewhere = settings.metrics_port is not None
     shown_metrics = metrics_row(metrics, serving.backend.name)
     rows.append(moved_metrics_row() if is_elsewhere else shown_metrics)
@@ -126,10 +128,9 @@ def create_app(
     close = serving.close if engine is None else None
     tasks = [serving.release_idle_memory, metrics.share]
     app = _application(partial(_running, messages, tasks, close))
-    app.context, app.features, app.table = context, features, table
-    app.keys = None if settings.api_keys_file is None else KeyRing(settings.api_keys_file)
+    app.context, app.features, app.table, app.keys = context, features, table, keys
     open_paths = table.open_paths.union(*(feature.open_paths for feature in features))
-    authenticator = None if app.keys is None else Authenticator(app.keys, open_paths)
+    authenticator = None if keys is None else Authenticator(keys, open_paths)
     check_host = host_check(settings)
     app.gate = Gate(check_host, authenticator, metrics, logs_access=settings.access_log)
     refusals = Refusals({f.folder: f.error_form for f in features if f.error_form})
@@ -144,7 +145,7 @@ def create_app(
         [shown_metrics, *health], serving.memory, check_host
     )
     descriptions = [(f.folder, f.description) for f in features if f.description]
-    describe(app, table, descriptions, has_keys=app.keys is not None)
+    describe(app, table, descriptions, has_keys=keys is not None)
     return app
 
 
@@ -163,23 +164,30 @@ def _engine(settings: Settings, log: Callable[[str], None]) -> Engine:
     return Engine(backend, Deployment.of(settings).worker_bytes)
 
 
-def _metrics(context: FeatureContext, rows: list[RouteEntry], features: list[Feature]) -> Metrics:
+def _metrics(
+    context: FeatureContext,
+    rows: list[RouteEntry],
+    features: list[Feature],
+    keys: KeyRing | None,
+) -> Metrics:
     counted = (feature.counted_paths for feature in features)
     return Metrics(
         RoutingTable(rows).counted_paths.union({METRICS_PATH}, *counted),
         [feature.folder for feature in features if feature.folder],
         partial(_gauges, context.engine, context.lifecycle),
         context.settings.workers,
-        partial(_totals, context.engine, context.lifecycle),
+        partial(_totals, context.engine, context.lifecycle, keys),
         context.worker_folder,
     )
 
 
-def _totals(engine: Engine, lifecycle: ProcessLifecycle) -> dict[Key, int]:
+def _totals(engine: Engine, lifecycle: ProcessLifecycle, keys: KeyRing | None) -> dict[Key, int]:
     events = list(engine.backend.device_events.items())  # another thread may count
     return {
         DROPPED: lifecycle.dropped_log_lines(),
         REFUSED: lifecycle.refused_connections,
+        # The gate counts; a key that nobody uses has a zero.
+        **{(KEY_REQUESTS, label): 0 for label in (() if keys is None else keys.labels)},
         **{(EVENT, *key): count for key, count in events},
     }
 

@@ -79,7 +79,7 @@ class Dispatcher:
             preflight = None
             if head.method == "OPTIONS" and self.cors is not None and head.fault is None:
                 preflight = self.cors.preflight(head)
-            self.gate.check(head, is_preflight=preflight is not None)
+            request.key = self.gate.check(head, is_preflight=preflight is not None)
             if preflight is not None:
                 response = preflight
             elif route is not None:
@@ -163,6 +163,7 @@ class Dispatcher:
                 sent=sent,
                 seconds=exchange.seconds,
                 client=exchange.client,
+                key=exchange.key,
                 request_id=request_id,
             )
 
@@ -198,7 +199,9 @@ class Dispatcher:
         finally:
             client = request.client[0] if request.client else None
             seconds = perf_counter() - request.began
-            exchange = Exchange(head.path, head, client, request.received, response, seconds)
+            exchange = Exchange(
+                head.path, head, client, request.received, response, seconds, request.key
+            )
             self.count(exchange)
             self.log(exchange)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from .net.head import METHODS, Head, traceparent_of
 
 _ACCESS = logging.getLogger("tensor_round_service.access_log")
 
+#: Fields of a line of text whose values may have spaces.
+_QUOTED = frozenset({"key"})
 #: Values of a span, by the names of OpenTelemetry's conventions.
 Attributes = Mapping[str, str | int]
 #: Status and code of a request, for metrics and log.
@@ -53,16 +56,23 @@ class Gate:
     #: Begins the span of a request with these name and attributes; None without traces.
     begin_span: Callable[[Head, str, Attributes], Span] | None = None
 
-    def check(self, head: Head, *, is_preflight: bool = False) -> None:
-        """Raise the refusal of a request by its head; a preflight request needs no key."""
+    def check(self, head: Head, *, is_preflight: bool = False) -> str:
+        """Raise the refusal of a request by its head, or return and count the label of its key.
+
+        The label is empty if the request needs no key, as a preflight request.
+        """
         if head.fault is not None:
             raise head.fault
         if self.check_host is not None:
             self.check_host(head.authority)
         if head.method not in METHODS:
             raise Unimplemented(f"the service does not know the method {shown(head.method)}")
-        if self.authenticator is not None and not is_preflight:
-            self.authenticator.check(head)
+        if self.authenticator is None or is_preflight:
+            return ""
+        label = self.authenticator.check(head)
+        if label and self.metrics is not None:
+            self.metrics.key_requests(label)[0] += 1
+        return label
 
     def route_of(self, path: str) -> str:
         """The route of a path, out of a few."""
@@ -83,6 +93,7 @@ class Gate:
         sent: int,
         seconds: float,
         client: str | None,
+        key: str,
         request_id: bytes,
     ) -> None:
         """Log a request that is over, if requests are logged; ``head`` is None if it is malformed.
@@ -90,7 +101,7 @@ class Gate:
         The line has no payload, query or key. ``received`` and ``sent`` are the lengths of both
         bodies in bytes; ``received`` is that of an incomplete head. ``seconds`` began with the end
         of the head, or with the first byte of an incomplete one. ``client`` is the caller's IP
-        address, None on a Unix socket.
+        address, None on a Unix socket, and ``key`` the label of its API key.
         """
         if not self.logs_access:
             return
@@ -102,6 +113,7 @@ class Gate:
             "sent_bytes": sent,
             "duration_ms": round(seconds * 1e3, 3),
             "client": client,
+            "key": key or None,
             "request_id": request_id.decode() or None,
             "traceparent": traceparent_of(head),
         }
@@ -109,6 +121,7 @@ class Gate:
         method = None if head is None else head.method
         # No space: it separates the fields.
         shown = ascii(path)[1:-1].replace(" ", "\\x20")
-        text = "".join(f" {name}={value}" for name, value in known.items())
+        quoted = {name: json.dumps(known[name]) for name in _QUOTED & known.keys()}
+        text = "".join(f" {name}={value}" for name, value in {**known, **quoted}.items())
         extra = {"event": "request", "method": method, "path": path, **known}
         _ACCESS.info("%s %s%s", method or "-", shown, text, extra=extra)

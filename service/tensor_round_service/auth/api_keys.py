@@ -90,6 +90,11 @@ class KeyRing:
                 found = key
         return found if found is not None and found.is_valid_at(time.time()) else None
 
+    @property
+    def labels(self) -> Set[str]:
+        """The labels of the keys."""
+        return {key.label for key in self._keys}
+
     def reload(self) -> None:
         """Read the file now; an invalid file is logged and changes nothing."""
         self._file.read()
@@ -113,10 +118,13 @@ class Authenticator:
         self._keys = keys
         self._open_paths = open_paths
 
-    def check(self, head: Head) -> None:
-        """Raise :class:`Unauthorized` if the request is not allowed."""
+    def check(self, head: Head) -> str:
+        """The label of the request's key; empty for an open path, whatever key it has.
+
+        Raises :class:`Unauthorized` if the request is not allowed.
+        """
         if head.path in self._open_paths:
-            return
+            return ""
         values = head.values
         authorization, secret = values.get(_AUTHORIZATION), values.get(_API_KEY)
         if head.repeated & CREDENTIALS or (authorization is not None and secret is not None):
@@ -128,8 +136,10 @@ class Authenticator:
         if not secret:
             raise Unauthorized("the request has no API key; " + _HOW)
         # The response does not tell an unknown key from an expired one.
-        if self._keys.find(secret) is None:
+        key = self._keys.find(secret)
+        if key is None:
             raise Unauthorized("the API key is not valid")
+        return key.label
 
 
 def read_keys(content: bytes | str) -> tuple[ApiKey, ...]:

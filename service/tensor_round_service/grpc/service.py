@@ -103,13 +103,14 @@ class Service:
                     sent=call.sent,
                     seconds=seconds,
                     client=None if stream.client is None else stream.client[0],
+                    key=stream.key,
                     request_id=request_id[1],
                 )
 
     def _checked(self, stream: ServedStream) -> Method:
         """The method of a call that may be served."""
         head = stream.head
-        self._gate.check(head)
+        stream.key = self._gate.check(head)
         method = self._methods.get(head.path)
         if method is None:
             raise NotOffered(f"there is no method {shown(head.path)}")

@@ -59,6 +59,8 @@ HISTOGRAM_NUMBERS = len(BUCKETS) + 2
 REQUESTS, DURATION, SIZE_CLASS = "requests", "request duration", "size class"
 #: The row of a worker: how many have counted in it, and whether the last one serves.
 WORKER: Key = ("worker",)
+#: How many requests were let in with a key (then its label).
+KEY_REQUESTS = "key requests"
 #: How often an event (then device and event) has happened.
 EVENT = "device event"
 #: How many lines of the log were dropped, and how many connections were refused.
@@ -96,6 +98,8 @@ class Metrics:
         counters = self._counters = Counters(self.folder, METRICS, METRICS_BYTES)
         #: The row of a request's labels, and the duration's of its route and status.
         self._requests = cache(self._rows_of_requests)
+        #: The row of requests that were let in with a key, by its label.
+        self.key_requests = cache(lambda label: counters.row((KEY_REQUESTS, label), 1))
         #: The numbers of each phase, by size class.
         self._phases = cache(self._numbers_of_phases)
         #: What was counted of others' counters.

@@ -30,6 +30,7 @@ from .counts import (
     EXPIRY,
     HISTOGRAM_NUMBERS,
     IN_FLIGHT,
+    KEY_REQUESTS,
     MEMORY,
     REFUSED,
     REQUESTS,
@@ -48,6 +49,7 @@ _COUNTERS: dict[str, tuple[Key, str]] = {
         "Requests that had a response; status is 499 where the caller left before it. code is that "
         "of a refusal, else empty.",
     ),
+    "key_requests": (("key",), "Requests that were let in with an API key, by its label."),
     "received_bytes": (("route",), "Bytes of requests' bodies."),
     "sent_bytes": (("route",), "Bytes of responses' bodies."),
     "worker_starts": ((), "Worker processes that have served since the start of the service."),
@@ -135,6 +137,7 @@ def _values(totals: Rows, live: Sequence[Rows], configured: int) -> dict[str, Ma
     memory = {key: row for rows in live for key, row in _of(MEMORY, rows).items() if any(row)}
     return {
         "requests": {labels: row[0] for labels, row in requests.items()},
+        "key_requests": {label: row[0] for label, row in _of(KEY_REQUESTS, totals).items()},
         "received_bytes": received,
         "sent_bytes": sent,
         "worker_starts": {(): totals[WORKER][0]},

@@ -58,6 +58,7 @@ class AsgiRequest:
         #: Bytes of the body that have come so far.
         self.received = 0
         self.began = perf_counter()
+        self.key = ""
 
     @property
     def is_at_end(self) -> bool:

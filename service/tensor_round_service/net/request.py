@@ -17,6 +17,8 @@ class Request(ByteSource, Protocol):
 
     #: When its head had come, on the clock of time.perf_counter.
     began: float
+    #: The label of the API key that it was let in with; empty without one.
+    key: str
 
     @property
     def head(self) -> Head:

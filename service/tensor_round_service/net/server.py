@@ -34,6 +34,8 @@ class Exchange:
     response: Response | None
     #: From the first byte of an incomplete head, or else from the end of the head.
     seconds: float
+    #: The label of the API key that the request was let in with; empty without one.
+    key: str = ""
 
 
 class RequestHandler(Protocol):

@@ -7,6 +7,7 @@ let into a handshake, new certificates.
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 import signal
 import socket
@@ -21,6 +22,7 @@ import numpy as np
 import pytest
 
 import tensor_round as tr
+from support.http.grpc_client import connected, framed
 from support.http.native_form import Answers, ieee754, message, post, tensor
 from support.keys import digest, needing
 from support.services.server import Reply, Service, tracebacks, until
@@ -92,6 +94,43 @@ def test_every_worker_learns_of_a_changed_key_file(tmp_path: Path) -> None:
         # Each worker looks at the file when it is asked, and says so once.
         until(lambda: statuses(service, OTHER) == {200} and service.counted(broken) == 2, 30)
     assert "s3cret" not in "".join(service.log)
+
+
+def test_requests_are_counted_and_logged_by_the_label_of_their_key(tmp_path: Path) -> None:
+    """Of every protocol, served or refused; not those of open paths, nor those without a key."""
+    path = tmp_path / "keys"
+    path.write_text(f"{digest(KEY)} alice\n{digest(OTHER)}\n")
+    options = ("--api-keys-file", str(path), "--metrics-port", "0", "--access-log", "true")
+    name, fields = "key_requests_total", {"X-API-Key": KEY}
+    with Service(*options) as service:
+
+        def counts() -> dict[str, float]:
+            text = service.beside.get("/metrics").content.decode()
+            return {key: float(n) for key, n in re.findall(rf'_{name}{{key="(.*)"}} (.*)', text)}
+
+        assert counts() == {"alice": 0, "line 2": 0}
+        assert service.request("GET", "/operators", None, fields).status == 200
+        assert service.request("POST", "/round", b"", fields).status == 400
+        assert post(service, ieee754("float32", [3]), X.tobytes(), X_API_Key=KEY).status == 200
+        assert service.request("GET", "/livez", None, fields).status == 200
+        assert service.get("/operators").status == 401
+        assert counts() == {"alice": 3, "line 2": 0}
+        with connected(service) as client:
+            for content_type in ("application/grpc", "text/plain"):
+                call = client.begin(
+                    "ServerMetadata", ("x-api-key", OTHER), ("content-type", content_type)
+                )
+                client.send(call, framed(b""), ends=True)
+                client.finish(call)
+        assert counts() == {"alice": 3, "line 2": 2}
+        path.write_text(f"{digest(KEY)} of-alice\n")
+        service.process.send_signal(signal.SIGHUP)
+        until(lambda: "of-alice" in counts())
+        assert service.request("GET", "/operators", None, fields).status == 200
+        assert counts() == {"alice": 3, "line 2": 2, "of-alice": 1}
+        until(lambda: service.counted(' key="of-alice" ') == 1)
+    assert (service.counted(' key="alice" '), service.counted(' key="line 2" ')) == (3, 2)
+    assert service.counted(" key=") == 6
 
 
 def test_withdrawn_key_is_refused_on_a_connection_that_it_opened(tmp_path: Path) -> None:

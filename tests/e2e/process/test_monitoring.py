@@ -17,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from support import monitoring
 from support.devices.host_kernels import NO_COMPILER, compiler
 from support.http.native_form import ieee754, post
+from support.keys import needing
 from support.services.variants import DeviceTlsService
 
 ROOT = monitoring.MONITORING.parents[1]
@@ -40,16 +41,19 @@ def metrics_of(text: str) -> Metrics:
 
 
 @pytest.fixture(scope="module")
-def metrics() -> Iterator[Metrics]:
-    """Of a service with a device and a certificate, after a tensor and a refusal."""
+def metrics(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Metrics]:
+    """Of a service with a device, a certificate and a key, after a tensor and a refusal."""
     if compiler() is None:
         pytest.skip(NO_COMPILER)
-    with DeviceTlsService("--backend", "auto") as service:
+    keys = needing(tmp_path_factory.mktemp("keys"), "secret")
+    fields = {"X-API-Key": "secret"}
+    with DeviceTlsService("--backend", "auto", *keys) as service:
         for count in (1 << 8, 1 << 12, 1 << 16, 1 << 20, 1 << 23):
             x = np.zeros(count, "<f4")
-            assert post(service, ieee754("float32", [count]), x.tobytes()).status == 200
-        assert service.request("POST", "/round", b"").status == 400
-        yield metrics_of(service.get("/metrics").content.decode())
+            descriptor = ieee754("float32", [count])
+            assert post(service, descriptor, x.tobytes(), X_API_Key="secret").status == 200
+        assert service.request("POST", "/round", b"", fields).status == 400
+        yield metrics_of(service.request("GET", "/metrics", None, fields).content.decode())
 
 
 def test_every_expression_names_metrics_labels_and_values_that_there_are(metrics: Metrics) -> None:

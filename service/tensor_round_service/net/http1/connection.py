@@ -251,7 +251,9 @@ class Connection(ConnectionLifecycle):
             sent = (refusal or response) if is_sent else None
             if sent is None or sent.is_uncounted or application.logs_access:
                 seconds = perf_counter() - request.began
-                exchange = Exchange(head.path, head, self._client, request.received, sent, seconds)
+                exchange = Exchange(
+                    head.path, head, self._client, request.received, sent, seconds, request.key
+                )
                 application.count(exchange)
                 application.log(exchange)
 

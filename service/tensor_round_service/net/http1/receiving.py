@@ -190,6 +190,7 @@ class ReceivedRequest(BodyReceiver):
     """One :class:`.request.Request`. Its connection sets ``began``, ``transport`` and ``wait``."""
 
     began: float
+    key = ""
     transport: Any
     #: Receives bytes of the body until the given future is done.
     wait: Callable[[asyncio.Future[None]], Awaitable[None]]

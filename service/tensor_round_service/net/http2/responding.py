@@ -91,7 +91,9 @@ class StreamServer:
             if sent is None or sent.is_uncounted or handler.logs_access:
                 client = None if stream.client is None else stream.client[0]
                 seconds = perf_counter() - stream.began
-                exchange = Exchange(head.path, head, client, stream.received, sent, seconds)
+                exchange = Exchange(
+                    head.path, head, client, stream.received, sent, seconds, stream.key
+                )
                 handler.count(exchange)
                 handler.log(exchange)
 

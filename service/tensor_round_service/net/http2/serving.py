@@ -38,6 +38,9 @@ class ServedStream(Stream):
     #: The peer's connection, which sets both before its handler starts.
     connection: Connection
     began: float
+    #: The label of the API key that the request was let in with: not in its head, which equal
+    #: requests share.
+    key = ""
     _waiter: asyncio.Future[None] | None = None
     #: Unread bytes that end a wait without a target.
     _least = 0
