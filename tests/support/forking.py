@@ -161,10 +161,21 @@ def _code_of(end: SystemExit) -> int:
     return end.code or 0
 
 
+def make_tables() -> None:
+    """Make those that each start of the service looks up known results in."""
+    from tensor_round_service.backends.cpu.backend import NumpyBackend
+    from tensor_round_service.engine.readiness import rounds_correctly
+
+    backend = NumpyBackend(threads=1)
+    assert rounds_correctly(backend)
+    backend.close()
+
+
 def main() -> None:
     """Fork for each order; tell its process id, and its exit code when it has ended."""
     for name in IMPORTED:
         __import__(name)
+    make_tables()
     gc.freeze()  # so that a child's garbage collector does not copy all of this
     waker, wakes = os.pipe()
     os.set_blocking(wakes, False)
