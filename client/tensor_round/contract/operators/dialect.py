@@ -105,6 +105,8 @@ class ModelNames:
 
 #: What specifications leave open in conversions to integers, and what they give here.
 FLOAT_TO_INTEGER = {"float to integer, out of range": "saturate", "float to integer, NaN": "0"}
+#: Likewise in conversions to a float type without NaN, which float4_e2m1fn is.
+NAN_TO_FLOAT = {"NaN to a float without it": "the largest number of its sign"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from ...dtypes import BY_NAME, NOT_CLOSED, AnyDType, DType, DTypeName
 from ...errors import Fault, InvalidDescriptor
 from ...layout import Layout
 from ...rounding import Rounding
-from ..dialect import FLOAT_TO_INTEGER, Dialect, ModelNames, Operator, Version, Words
+from ..dialect import FLOAT_TO_INTEGER, NAN_TO_FLOAT, Dialect, ModelNames, Operator, Version, Words
 from ..model import RANK_LIMIT, OneOf, OperatorDescriptor, Sizes
 from ..operator import CastOperator, RoundOperator, canonical_name, name_in, sizes_of
 
@@ -256,7 +256,7 @@ DIALECT = Dialect(
             dtypes=CONVERT_DTYPES,
             target_field="result_element_type",
             unsigned_dtypes=UNSIGNED_DTYPES,
-            unspecified=FLOAT_TO_INTEGER,
+            unspecified={**FLOAT_TO_INTEGER, **NAN_TO_FLOAT},
         ),
     ),
 )

@@ -19,7 +19,7 @@ from ...errors import Fault, InvalidDescriptor
 from ...layout import Layout
 from ...quoting import shown
 from ...rounding import Rounding
-from ..dialect import FLOAT_TO_INTEGER, Dialect, ModelNames, Operator, Version, Words
+from ..dialect import FLOAT_TO_INTEGER, NAN_TO_FLOAT, Dialect, ModelNames, Operator, Version, Words
 from ..model import RANK_LIMIT, OneOf, OperatorDescriptor, Sizes, Strict
 from ..operator import CastOperator, RoundOperator, canonical_name, name_in, sizes_of
 
@@ -437,6 +437,7 @@ DIALECT = Dialect(
             target_field="to",
             unspecified={
                 **FLOAT_TO_INTEGER,
+                **NAN_TO_FLOAT,
                 "float to integer": "toward_zero",
                 "negative number to FLOAT8E8M0": "NaN",
             },

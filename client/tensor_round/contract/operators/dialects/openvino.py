@@ -17,7 +17,7 @@ from ...call import Call
 from ...dtypes import BY_NAME, NOT_CLOSED, AnyDType, DTypeName
 from ...layout import Layout
 from ...rounding import Rounding
-from ..dialect import FLOAT_TO_INTEGER, Dialect, ModelNames, Operator, Version, Words
+from ..dialect import FLOAT_TO_INTEGER, NAN_TO_FLOAT, Dialect, ModelNames, Operator, Version, Words
 from ..model import RANK_LIMIT, OneOf, OperatorDescriptor, Sizes, Strict
 from ..operator import CastOperator, RoundOperator, canonical_name, name_in, sizes_of
 
@@ -332,7 +332,7 @@ DIALECT = Dialect(
             versions=(CONVERT_VERSION,),
             dtypes=CAST_DTYPES,
             target_field="data.destination_type",
-            unspecified=FLOAT_TO_INTEGER,
+            unspecified={**FLOAT_TO_INTEGER, **NAN_TO_FLOAT},
         ),
     ),
 )

@@ -19,7 +19,7 @@ from ...functions import ReducePrecision
 from ...layout import SIZE_LIMIT, Layout
 from ...quoting import shown
 from ...rounding import Rounding
-from ..dialect import FLOAT_TO_INTEGER, Dialect, ModelNames, Operator, Version, Words
+from ..dialect import FLOAT_TO_INTEGER, NAN_TO_FLOAT, Dialect, ModelNames, Operator, Version, Words
 from ..model import RANK_LIMIT, OneOf, OperatorDescriptor
 from ..operator import CastOperator, RoundOperator, canonical_name, name_in, sizes_of
 from .mlir import DTYPES as DTYPES
@@ -281,6 +281,7 @@ DIALECT = Dialect(
             target_field="result",
             unspecified={
                 **FLOAT_TO_INTEGER,
+                **NAN_TO_FLOAT,
                 "float to float, not representable": "ties_to_even",
                 "float to float, out of range": "infinity, or NaN without one",
             },
