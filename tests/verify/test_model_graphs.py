@@ -369,7 +369,7 @@ LACKING: dict[str, tuple[Rule, list[Array], str]] = {
     ),
     "bool": (Rounding("ties_to_even"), [np.array([True])], "has type bool"),
     "another-type": (Rounding("ties_to_even"), [np.float32([1])], "turned float32 into uint8"),
-    "no-float": (Casting("uint8"), [np.int32([1])], "turned int32 into uint8"),
+    "other": (Casting("int8"), [np.int32([1])], "turned int32 into uint8"),
 }
 
 
@@ -386,14 +386,15 @@ CASTS = {
     ("float16", "float32"): Casting("float32"),
     ("float32", "float32"): Casting("float32"),
     ("", "float32"): Casting("float32"),
-    ("int8", "float16"): "no rule is known here for a cast from int8 to float16",
+    ("int8", "float16"): Casting("float16"),
+    ("", "int64"): Casting("int64"),
     ("float32", "bool"): "no rule is known here for a cast from float32 to bool",
-    ("", "int64"): "no rule is known here for a cast from another type to int64",
+    ("", "float8_e8m0fnu"): "no rule is known here for a cast from another type to float8_e8m0fnu",
 }
 
 
 @pytest.mark.parametrize(("types", "rule"), CASTS.items(), ids=map("-to-".join, CASTS))
-def test_every_cast_of_floats_is_judged_and_others_have_a_reason(
+def test_every_cast_of_numbers_is_judged_and_others_have_a_reason(
     types: tuple[str, str], rule: Casting | str
 ) -> None:
     assert cast_rule(*types, saturate=False) == rule
@@ -406,6 +407,23 @@ def test_a_widening_cast_keeps_every_number(source: str) -> None:
     assert judged(Casting("float32"), wide, x).right
     wide[1] = 7
     assert judged(Casting("float32"), wide, x).wrong == 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "beyond"),
+    [("saturate", [127, 127]), ("x86", [44, 0]), ("arm", [44, -1]), ("wrap", [44, 5])],
+)
+def test_a_cast_to_integers_follows_any_of_the_rules(rule: str, beyond: list[int]) -> None:
+    x = np.array([-1.75, 0.5, 300.0, 2.0**32 + 5, np.nan])
+    y = np.array([-1, 0, *beyond, 0], np.int8)
+    verdict = judged(Casting("int8"), y, x)
+    assert (verdict.right, verdict.rule) == (True, rule)
+    y[0] = -2
+    assert judged(Casting("int8"), y, x).wrong == 1
+
+
+def test_the_elements_of_4_bits_come_two_in_a_byte() -> None:
+    assert Tensor.of_bytes("int4", (3,), b"\xf1\x07").bits.tolist() == [1, 15, 7]
 
 
 def test_a_runtime_alone_casts_and_lacks_the_rest() -> None:

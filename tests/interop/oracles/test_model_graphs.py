@@ -74,6 +74,7 @@ def test_onnx_s_own_runtimes_are_right_on_every_node(model: Path) -> None:
         "half",
         "brain",
         "eighth",
+        "whole",
         "wide",
         "q",
         "d",
@@ -85,10 +86,7 @@ def test_onnx_s_own_runtimes_are_right_on_every_node(model: Path) -> None:
     assert {row.node.name for row in by_numpy} == judged - {"q", "d", "eighth"}
     # The first runtime that runs the model has what reaches NumPy's operators.
     assert {row.source.partition(" ")[0] for row in by_numpy} == {"onnxruntime"}
-    told = [row for row in report.lacking if not row.runtime]
-    assert [(row.node, row.why) for row in told] == [
-        ("whole", "no rule is known here for a cast from float32 to int64")
-    ]
+    assert not [row for row in report.lacking if not row.runtime]
 
 
 def test_openvino_casts_and_quantizes_otherwise(model: Path) -> None:
@@ -304,7 +302,7 @@ def test_an_ir_in_openvino_and_its_tensors_elsewhere(tmp_path: Path) -> None:
     assert [one.index for one in away.first] == [(0, 1), (1, 2)]
     assert (away.in_model, by_node["up", "onnxruntime"].source) == (True, away.source)
     assert ("narrow", "openvino") in by_node
-    assert [row.node for row in report.lacking if not row.runtime] == ["whole"]
+    assert not [row.node for row in report.lacking if not row.runtime]
 
 
 def test_an_ir_s_round_is_read_from_its_file(tmp_path: Path) -> None:
@@ -317,7 +315,7 @@ def test_onnx_s_models_in_every_form(model: Path) -> None:
     proto = onnx.load(model)
     forms = [proto, proto.SerializeToString(), model, str(model), GRAPH]
     for form in forms:
-        with pytest.raises(tr.InvalidDescriptor, match=r"got 4 \(quant_round, of_stored, "):
+        with pytest.raises(tr.InvalidDescriptor, match=r"got 10 \(quant_round, down, half, "):
             tr.from_onnx(form)
         assert tr.from_onnx(form, name="of_input") == tr.OnnxRound(22)
     for opset in (proto.opset_import[0], proto.opset_import[0].version):

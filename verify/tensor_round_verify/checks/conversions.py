@@ -181,7 +181,7 @@ def _cast_verdict(cast: RoundBits, how: Cast, effort: Effort) -> Verdict:
     operands = Operands.of_cast(cast_operands(how.source, how.target))
     differ = partial(differs, dtype=how.target)
     if how.rules and not how.rule:
-        how = _by_rule(how, operands, cast(operands.bits))
+        how = by_rule(how, operands, cast(operands.bits))
     tried = Tried.of(cast, operands.bits, how.results(operands), differ)
     subject = Subject(
         cast.arrays,
@@ -193,7 +193,7 @@ def _cast_verdict(cast: RoundBits, how: Cast, effort: Effort) -> Verdict:
     return replace(calls.added_to(verdict_on(how, operands, tried.got)), rule=how.rule)
 
 
-def _by_rule(how: Cast, operands: Operands, got: Bits) -> Cast:
+def by_rule(how: Cast, operands: Operands, got: Bits) -> Cast:
     """The cast by the rule that most results follow; by none if all rules have the same results."""
     right = {rule: replace(how, rule=rule).results(operands) for rule in how.rules}
     first = right[how.rules[0]]

@@ -13,7 +13,7 @@ import numpy as np
 
 from tensor_round.contract.errors import CannotVerify
 
-from ..reference import FLOATS
+from ..reference import WIDTHS
 from ..runtimes import NotSupported, Runtime
 from ..runtimes.model_tensors import Array, Tensor
 
@@ -252,6 +252,6 @@ def _fitting(declared: Declared, array: Array) -> Array:
 
 def cast_rule(source: str, target: str, *, saturate: bool) -> Casting | str:
     """The rule of a cast, or a sentence if there is none; a ``source`` may be unknown."""
-    if (not source or source in FLOATS) and target in FLOATS:
+    if (not source or source in WIDTHS) and target in WIDTHS:
         return Casting(target, saturate)
     return f"no rule is known here for a cast from {source or 'another type'} to {target}"

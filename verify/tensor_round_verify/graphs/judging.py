@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -14,7 +15,7 @@ from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import CannotVerify
 
 from ..checks.conversion_verdicts import verdict_on
-from ..checks.conversions import SOURCES, TARGETS
+from ..checks.conversions import SOURCES, TARGETS, by_rule
 from ..checks.rounding import Nans, tensor_verdict
 from ..conversions.conversion import Cast, Dequantization, How, Quantization
 from ..conversions.patterns import Operands, Trial
@@ -53,6 +54,10 @@ def verdict_of(node: Node, operands: Sequence[Tensor], got: Tensor, nans: Nans |
         places = np.flatnonzero(~is_nan(x.dtype, x.bits))
         some = got.bits[places]
         return verdict_on(how, given.at(places), some, lambda i: _index(x, int(places[i])))
+    if isinstance(how, Cast) and how.rules:
+        how = by_rule(how, given, got.bits)
+        found = verdict_on(how, given, got.bits, partial(_index, x))
+        return replace(found, rule=how.rule)
     return verdict_on(how, given, got.bits, partial(_index, x))
 
 
@@ -98,8 +103,7 @@ def alone(node: Node, operands: Sequence[Tensor], runtime: Runtime) -> tuple[Ten
         return Tensor(x.dtype, x.shape, bits), note
     try:
         if isinstance(rule, Casting) and isinstance(runtime, Casts):
-            how = Cast(x.dtype, rule.target, "ties_to_even", rule.saturate)
-            return Tensor(rule.target, x.shape, runtime.cast(how)(x.bits)), ""
+            return Tensor(rule.target, x.shape, runtime.cast(_cast(x.dtype, rule))(x.bits)), ""
         if isinstance(rule, Quantizing) and isinstance(runtime, Quantizes):
             return _quantized_alone(operands, rule, runtime), ""
     except CannotVerify as error:
@@ -107,6 +111,12 @@ def alone(node: Node, operands: Sequence[Tensor], runtime: Runtime) -> tuple[Ten
         raise NotSupported(error.reason) from error
     operators = {Casting: "cast", Quantizing: "quantize_linear"}
     raise NotSupported(f"it has no {operators.get(type(rule), 'dequantize_linear')} here")
+
+
+def _cast(source: str, rule: Casting) -> Cast:
+    """To integers toward zero, else ties to even."""
+    how = Cast(source, rule.target, "ties_to_even", rule.saturate)
+    return replace(how, rounding=how.usual)
 
 
 def _index(x: Tensor, place: int) -> tuple[int, ...]:
@@ -117,10 +127,9 @@ def _conversion(node: Node, operands: Sequence[Tensor], target: str) -> tuple[Ho
     """The node as a conversion to ``target``, and its operands; raises :class:`NoRule`."""
     rule, x = node.rule, operands[0]
     if isinstance(rule, Casting):
-        if x.dtype not in FLOATS or target != rule.target:
+        if target != rule.target:
             raise NoRule(f"it turned {x.dtype} into {target}")
-        how = Cast(x.dtype, target, "ties_to_even", rule.saturate)
-        return how, Operands.of_cast(x.bits)
+        return _cast(x.dtype, rule), Operands.of_cast(x.bits)
     assert isinstance(rule, Quantizing | Dequantizing)
     scales, points = _scaled(operands, rule.axis)
     narrow, wide = (target, x.dtype) if isinstance(rule, Quantizing) else (x.dtype, target)

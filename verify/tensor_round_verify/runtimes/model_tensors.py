@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -43,11 +44,15 @@ class Tensor:
 
     @classmethod
     def of_bytes(cls, dtype: str, shape: tuple[int, ...], data: Any) -> Tensor:
-        """The tensor in a buffer of its bytes."""
+        """The tensor in a buffer of its bytes; two elements of 4 bits have one."""
         if dtype == "bool":
             return cls(dtype, shape, np.frombuffer(data, np.uint8))
         if dtype not in BY_NAME:
             return cls.without_bits(dtype, shape)
+        if BY_NAME[dtype].is_sub_byte:
+            pairs = np.frombuffer(data, np.uint8)
+            halves = np.stack([pairs & 15, pairs >> 4], axis=1).reshape(-1)
+            return cls(dtype, shape, halves[: math.prod(shape)])
         return cls(dtype, shape, np.frombuffer(data, bits_type(dtype)))
 
     @classmethod
