@@ -371,6 +371,17 @@ def test_runtimes_cast_integers_as_recorded(runtime: str) -> None:
         assert deviations_of(verdict) == known.get(verdict.dtype, ()), str(verdict)
 
 
+def test_onnxruntime_rounds_to_4_bits_and_reads_them_two_in_a_byte() -> None:
+    for types, rounding, known in (
+        (["float32", "int4"], "toward_zero", ("half away from zero",)),
+        (["int4", "float32"], "ties_to_even", ()),
+        (["uint4", "int8"], "ties_to_even", ()),
+    ):
+        asked: Any = {"dtypes": types, "roundings": [rounding]}
+        (verdict,) = verify("onnxruntime", operator="cast", **asked).verdicts
+        assert deviations_of(verdict) == known, str(verdict)
+
+
 def test_openvinos_bfloat16_in_one_sentence() -> None:
     asked = {"dtypes": ["float32", "bfloat16"], "roundings": ["ties_to_even"]}
     (verdict,) = verify("openvino", operator="cast", **asked).verdicts

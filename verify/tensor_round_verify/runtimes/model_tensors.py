@@ -97,10 +97,21 @@ def by_onnxruntime(
         else:
             tensor = Tensor.of(packed)
             feeds[name] = onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(
-                tensor.bits.reshape(tensor.shape), NUMBERS[tensor.dtype]
+                _held(tensor), NUMBERS[tensor.dtype]
             )
     found = session.run_with_ort_values(list(names), feeds)
     return {name: _of_ort_value(value) for name, value in zip(names, found, strict=True)}
+
+
+def _held(tensor: Tensor) -> Array:
+    """The patterns as ONNX Runtime reads them: those of 4 bits from half of the bytes."""
+    held = tensor.bits
+    if BY_NAME[tensor.dtype].is_sub_byte:
+        low, high = held[::2] & 15, held[1::2] << 4
+        held = np.zeros_like(held)
+        held[: low.size] = low
+        held[: high.size] |= high
+    return held.reshape(tensor.shape)
 
 
 def _of_ort_value(value: Any) -> Tensor:
