@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
@@ -27,6 +28,7 @@ from .features import Feature, FeatureContext, load
 from .gate import Gate
 from .metrics.counts import (
     CONNECTIONS,
+    CPU,
     DROPPED,
     EVENT,
     EXPIRY,
@@ -37,6 +39,7 @@ from .metrics.counts import (
     Gauges,
     Metrics,
 )
+from .metrics.process import process_gauges
 from .openapi.document import describe
 from .refusals import Refusals, add_refusal_handlers
 from .routes.round import round_row
@@ -186,6 +189,7 @@ def _totals(engine: Engine, lifecycle: ProcessLifecycle, keys: KeyRing | None) -
     return {
         DROPPED: lifecycle.dropped_log_lines(),
         REFUSED: lifecycle.refused_connections,
+        CPU: time.process_time_ns(),
         # The gate counts; a key that nobody uses has a zero.
         **{(KEY_REQUESTS, label): 0 for label in (() if keys is None else keys.labels)},
         **{(EVENT, *key): count for key, count in events},
@@ -196,6 +200,7 @@ async def _gauges(engine: Engine, lifecycle: ProcessLifecycle) -> Gauges:
     is_ready = engine.backend.is_healthy and not lifecycle.draining
     expiry = lifecycle.certificate_expiry()
     return {
+        **await asyncio.to_thread(process_gauges),  # many open files take milliseconds
         **({} if expiry is None else {EXPIRY: (expiry,)}),
         (IN_FLIGHT,): (engine.memory.in_use, engine.memory.limit_bytes, is_ready),
         **{(CONNECTIONS, state): (n,) for state, n in lifecycle.connections().items()},

@@ -66,10 +66,14 @@ EVENT = "device event"
 #: How many lines of the log were dropped, and how many connections were refused.
 DROPPED: Key = ("dropped log lines",)
 REFUSED: Key = ("refused connections",)
+#: Nanoseconds of CPU time.
+CPU: Key = ("cpu time",)
 #: Gauges: bytes in flight, their limit, and whether the worker is ready; the number of connections
-#: in a state; used and total bytes of a device; when the certificate expires.
+#: in a state; used and total bytes of a device; when the certificate expires; what the
+#: system says of the process (then the metric's name).
 IN_FLIGHT, CONNECTIONS, MEMORY = "bytes in flight", "connections", "device memory"
 EXPIRY: Key = ("certificate expiry",)
+PROCESS = "process"
 #: What workers have counted.
 Rows = Mapping[Key, Sequence[float]]
 #: The state of one worker.

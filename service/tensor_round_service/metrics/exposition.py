@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import (
@@ -39,6 +39,7 @@ from .counts import (
     Rows,
     add,
 )
+from .process import process_families
 
 PREFIX = "tensor_round"
 _BOUNDS = (*map(str, BUCKETS), "+Inf")
@@ -94,7 +95,8 @@ def exposition(
     """
     encode, media_type = choose_encoder(accept)
     values = _values(totals, live, configured)
-    return encode(_Families(_families(totals, values, info))), media_type
+    families = chain(_families(totals, values, info), process_families(totals, live))
+    return encode(_Families(families)), media_type
 
 
 class _Families(Collector):

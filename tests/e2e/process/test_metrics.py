@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import signal
 import time
 from collections import Counter
@@ -200,6 +201,42 @@ def test_counts_of_workers_are_summed_up_also_of_those_that_have_ended() -> None
         until(lambda: two.metric("workers") == 2)
         assert rounded(two) == 20
         assert two.metric("workers_configured") == two.metric("ready") == 2
+
+
+def of_process(service: Service) -> dict[str, float]:
+    """The metrics of the workers' processes."""
+    return {
+        sample.name.removeprefix("process_"): sample.value
+        for family in exposed(service.get("/metrics").content.decode())
+        for sample in family.samples
+        if sample.name.startswith("process_")
+    }
+
+
+@pytest.mark.parametrize("count", [1, 2], ids=["alone", "workers"])
+def test_processes_of_workers_are_summed_up(count: int) -> None:
+    """CPU time does not fall when a worker is replaced; the start is the oldest worker's."""
+    with Service("--workers", str(count)) as service:
+        until(lambda: service.metric("workers") == count)
+        workers = [*workers_of(service)] if count > 1 else [service.pid]
+        limits = sum(resource.prlimit(worker, resource.RLIMIT_NOFILE)[0] for worker in workers)
+        with contextlib.ExitStack() as stack:
+            before = of_process(service)
+            for _ in range(20):
+                stack.enter_context(contextlib.closing(service.connect()))
+            until(lambda: of_process(service)["open_fds"] >= before["open_fds"] + 20)
+        assert before["max_fds"] == limits
+        assert abs(before["start_time_seconds"] - time.time()) < 300
+        statuses = [Path(f"/proc/{worker}/statm").read_text().split() for worker in workers]
+        page = resource.getpagesize()
+        for name, column in (("virtual", 0), ("resident", 1)):
+            now = page * sum(int(status[column]) for status in statuses)
+            assert before[f"{name}_memory_bytes"] == pytest.approx(now, rel=0.3)
+        assert 0.1 < before["cpu_seconds_total"] < 300
+        if count > 1:
+            os.kill(workers[0], signal.SIGKILL)
+            until(lambda: service.metric("worker_starts_total") == count + 1)
+            assert of_process(service)["cpu_seconds_total"] > before["cpu_seconds_total"]
 
 
 def test_keys_protect_metrics_but_not_on_a_port_of_their_own(tmp_path: Path) -> None:

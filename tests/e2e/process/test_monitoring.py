@@ -22,7 +22,7 @@ from support.services.variants import DeviceTlsService
 
 ROOT = monitoring.MONITORING.parents[1]
 OPERATIONS = ROOT / "docs" / "operations.md"
-_METRIC = re.compile(r"\btensor_round_(?!(?:service|verify|cli)\b)[a-z_]+\b")
+_METRIC = re.compile(r"\b(?:tensor_round_(?!(?:service|verify|cli)\b)|process_)[a-z_]+\b")
 
 
 #: The labels of each metric, with the values seen.
