@@ -40,6 +40,7 @@ from .metrics.counts import (
     Metrics,
 )
 from .metrics.process import process_gauges
+from .net.forwarded import TrustedProxies
 from .openapi.document import describe
 from .refusals import Refusals, add_refusal_handlers
 from .routes.round import round_row
@@ -135,7 +136,14 @@ def create_app(
     open_paths = table.open_paths.union(*(feature.open_paths for feature in features))
     authenticator = None if keys is None else Authenticator(keys, open_paths)
     check_host = host_check(settings)
-    app.gate = Gate(check_host, authenticator, metrics, logs_access=settings.access_log)
+    proxies = settings.forwarded_allow_ips
+    app.gate = Gate(
+        check_host,
+        authenticator,
+        metrics,
+        logs_access=settings.access_log,
+        proxies=None if not proxies else TrustedProxies(proxies),
+    )
     refusals = Refusals({f.folder: f.error_form for f in features if f.error_form})
     cors = Cors.of(settings, [name for feature in features for name in feature.fields])
     table.add_to(app)

@@ -180,8 +180,9 @@ class Dispatcher:
         }
         if route != "other":
             attributes["http.route"] = route
-        if request.client is not None:
-            attributes["client.address"] = request.client[0]
+        client = self.gate.client_of(head, request.client[0] if request.client else None)
+        if client is not None:
+            attributes["client.address"] = client
         name = method if route == "other" else f"{method} {route}"
         return self.gate.begin_span(head, name, attributes)
 

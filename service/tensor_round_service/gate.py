@@ -15,6 +15,7 @@ from .auth.api_keys import Authenticator
 from .auth.origins import HostCheck
 from .engine.job import Observer
 from .metrics.counts import Metrics
+from .net.forwarded import TrustedProxies
 from .net.head import METHODS, Head, traceparent_of
 
 _ACCESS = logging.getLogger("tensor_round_service.access_log")
@@ -53,6 +54,8 @@ class Gate:
     #: Observes jobs, too. None if nothing is counted.
     metrics: Metrics | None = None
     logs_access: bool = False
+    #: Proxies that say for whom they ask; None if nobody is believed.
+    proxies: TrustedProxies | None = None
     #: Begins the span of a request with these name and attributes; None without traces.
     begin_span: Callable[[Head, str, Attributes], Span] | None = None
 
@@ -73,6 +76,10 @@ class Gate:
         if label and self.metrics is not None:
             self.metrics.key_requests(label)[0] += 1
         return label
+
+    def client_of(self, head: Head | None, peer: str | None) -> str | None:
+        """The caller's IP address, as trusted proxies say it; that of the peer if it is none."""
+        return peer if self.proxies is None or head is None else self.proxies.client_of(head, peer)
 
     def route_of(self, path: str) -> str:
         """The route of a path, out of a few."""
@@ -100,7 +107,7 @@ class Gate:
 
         The line has no payload, query or key. ``received`` and ``sent`` are the lengths of both
         bodies in bytes; ``received`` is that of an incomplete head. ``seconds`` began with the end
-        of the head, or with the first byte of an incomplete one. ``client`` is the caller's IP
+        of the head, or with the first byte of an incomplete one. ``client`` is the peer's IP
         address, None on a Unix socket, and ``key`` the label of its API key.
         """
         if not self.logs_access:
@@ -112,7 +119,7 @@ class Gate:
             "received_bytes": received,
             "sent_bytes": sent,
             "duration_ms": round(seconds * 1e3, 3),
-            "client": client,
+            "client": self.client_of(head, client),
             "key": key or None,
             "request_id": request_id.decode() or None,
             "traceparent": traceparent_of(head),

@@ -12,6 +12,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from tensor_round.contract.quoting import shown
 
 from .engine.engine import MAX_TENSOR_BYTES
+from .net.forwarded import TrustedProxies
 
 PREFIX = "TENSOR_ROUND_"
 #: An origin as browsers send it: scheme, host and a non-default port, in lower case.
@@ -93,6 +94,10 @@ class Settings(BaseSettings):
     """Minimum level of log messages."""
     access_log: bool = False
     """Log a line for each request, refused and abandoned ones too, without payloads and keys."""
+    forwarded_allow_ips: str | None = None
+    """Comma-separated addresses and networks of proxies, as in 10.0.0.0/8,::1. Their
+    X-Forwarded-For or Forwarded names the caller for the access log and traces. unix: means the
+    peers of a Unix socket, * every peer. If not set, nobody's counts."""
     ssl_certfile: Path | None = None
     """Certificate chain, PEM; if set, the service accepts only TLS. The service reads the files of
     TLS again when they change."""
@@ -153,6 +158,20 @@ class Settings(BaseSettings):
                     "must be origins as browsers send them, as in https://app.example or "
                     f"http://localhost:5173, got {shown(origin)}"
                 )
+        return value
+
+    @field_validator("forwarded_allow_ips")
+    @classmethod
+    def _names_proxies(cls, value: str | None) -> str | None:
+        # What is no address would trust nobody.
+        for word in (value or "").split(",") if value else ():
+            try:
+                TrustedProxies(word)
+            except ValueError:
+                raise ValueError(
+                    "must be addresses or networks, as in 10.0.0.0/8, unix: or *, got "
+                    f"{shown(word.strip())}"
+                ) from None
         return value
 
     @field_validator("shared_memory_prefix")

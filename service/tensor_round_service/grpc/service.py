@@ -130,8 +130,9 @@ class Service:
             "rpc.method": method,
             "network.protocol.version": "2",
         }
-        if stream.client is not None:
-            attributes["client.address"] = stream.client[0]
+        client = self._gate.client_of(stream.head, stream.client[0] if stream.client else None)
+        if client is not None:
+            attributes["client.address"] = client
         stream.head = stream.head.copy()
         route = self._gate.route_of(path)
         name = "grpc" if route == "other" else route.removeprefix("/")

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from support.http.native_form import ieee754, post
+from support.services.fronts import UnixService
 from support.services.server import Reply, Service, until
 
 X = np.array([0.5, 1.5], "<f4")
@@ -84,6 +85,16 @@ def test_without_access_log_no_request_has_a_line_but_refusals_name_the_trace() 
             problem = service.request("POST", "/round", b"", {"traceparent": trace}).json()
             assert problem.get("traceparent") == (trace if trace == TRACE else None)
     assert not any("/round" in line for line in service.log)
+
+
+@pytest.mark.parametrize("trusted", ["unix:", "*", "127.0.0.1"])
+def test_proxy_on_a_unix_socket_is_trusted_if_a_word_says_so(trusted: str) -> None:
+    options = ("--access-log", "true", "--forwarded-allow-ips", trusted)
+    with UnixService(*options) as service:
+        fields = {"X-Forwarded-For": "203.0.113.7"}
+        assert service.request("GET", "/operators", None, fields).status == 200
+        (line,) = lines_about(service, " /operators ", 1)
+    assert (" client=203.0.113.7 " in line) == (trusted != "127.0.0.1")
 
 
 ROUND = f"POST /round HTTP/1.1\r\nHost: x\r\nOperator-Descriptor: {ieee754('float32', [25])}\r\n"

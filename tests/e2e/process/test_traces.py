@@ -21,7 +21,7 @@ from support.http.native_form import ieee754, message, post
 from support.http.proxy import FAULTLESS, Fault, Proxy
 from support.keys import needing
 from support.services.collector import Collector, Span
-from support.services.server import Service
+from support.services.server import Service, until
 from tensor_round_service.failures import CannotStart
 from tensor_round_service.gate import Gate
 from tensor_round_service.telemetry import exported_traces
@@ -359,7 +359,8 @@ def collector() -> Iterator[Collector]:
 
 @pytest.fixture(scope="module")
 def service(collector: Collector) -> Iterator[Service]:
-    with Service("--access-log", "true", environment=collector.environment) as running:
+    options = ("--access-log", "true", "--forwarded-allow-ips", "127.0.0.0/8")
+    with Service(*options, environment=collector.environment) as running:
         yield running
 
 
@@ -367,6 +368,17 @@ def service(collector: Collector) -> Iterator[Service]:
 def client(service: Service) -> Iterator[Client]:
     with connected(service) as made:
         yield made
+
+
+def test_caller_behind_a_trusted_proxy_is_in_log_and_spans(
+    collector: Collector, service: Service, client: Client
+) -> None:
+    chain, caller = "198.51.100.9, 203.0.113.7, 127.0.0.2", "203.0.113.7"
+    assert post(service, ROUND, X.tobytes(), X_Forwarded_For=chain).status == 200
+    client.call("ServerLive", b"", ("forwarded", f"for={caller}"))
+    found = collector.wait(lambda span: span.attributes.get("client.address") == caller, 2)
+    assert {span.name for span in found} == {"POST /round", f"{SERVICE}/ServerLive"}
+    until(lambda: service.counted(f" client={caller} ") == 2)
 
 
 def span_of(collector: Collector, name: str, **attributes: object) -> Span:
