@@ -130,8 +130,8 @@ class Authenticator:
         if head.repeated & CREDENTIALS or (authorization is not None and secret is not None):
             raise Unauthorized("the request has more than one credential; " + _HOW)
         if authorization is not None:
-            scheme, _, key = authorization.strip().partition(b" ")
-            secret = key if scheme.lower() == _SCHEME else b""
+            scheme, _, bearer = authorization.strip().partition(b" ")
+            secret = bearer if scheme.lower() == _SCHEME else b""
         secret = (secret or b"").strip()
         if not secret:
             raise Unauthorized("the request has no API key; " + _HOW)
