@@ -65,6 +65,14 @@ class Tensor:
         """Whether its patterns are here."""
         return self.dtype == "bool" or self.dtype in BY_NAME
 
+    @property
+    def packed(self) -> Bits:
+        """The patterns without bits between them: two of 4 bits have a byte."""
+        if not BY_NAME[self.dtype].is_sub_byte:
+            return self.bits
+        pairs = np.append(self.bits & 15, np.zeros(self.bits.size % 2, np.uint8))
+        return pairs[::2] | pairs[1::2] << 4
+
     def array(self) -> Array:
         """The elements in an array; for a dtype that is verified alone."""
         return self.bits.view(BY_NAME[self.dtype].numpy).reshape(self.shape)
@@ -105,12 +113,8 @@ def by_onnxruntime(
 
 def _held(tensor: Tensor) -> Array:
     """The patterns as ONNX Runtime reads them: those of 4 bits from half of the bytes."""
-    held = tensor.bits
-    if BY_NAME[tensor.dtype].is_sub_byte:
-        low, high = held[::2] & 15, held[1::2] << 4
-        held = np.zeros_like(held)
-        held[: low.size] = low
-        held[: high.size] |= high
+    held = np.zeros_like(tensor.bits)
+    held[: tensor.packed.size] = tensor.packed
     return held.reshape(tensor.shape)
 
 
@@ -140,7 +144,7 @@ def for_openvino(array: Array) -> Any:
     tensor = Tensor.of(packed)
     element = getattr(openvino.Type, name_in(openvino_names.DTYPES, tensor.dtype))
     own = openvino.Tensor(element, openvino.Shape(list(tensor.shape)))
-    own.data.reshape(-1).view(np.uint8)[:] = tensor.bits.view(np.uint8)
+    own.data.reshape(-1).view(np.uint8)[:] = tensor.packed.view(np.uint8)
     return own
 
 
@@ -158,6 +162,6 @@ def of_openvino(tensor: Any) -> Tensor:
     if dtype not in BY_NAME and dtype != "bool":
         return Tensor.without_bits(dtype, shape)
     data = np.array(tensor.data)
-    if dtype in BY_NAME and data.nbytes != int(np.prod(shape)) * bits_type(dtype).itemsize:
+    if dtype in BY_NAME and data.nbytes != BY_NAME[dtype].nbytes(math.prod(shape)):
         return Tensor.without_bits(f"{dtype} in {data.dtype}", shape)
     return Tensor.of_bytes(dtype, shape, data.tobytes())
