@@ -192,7 +192,7 @@ test-oracles: $(ORACLES)/.oracles ## Compare with SoftFloat, ONNX Runtime, OpenV
 	$(ORACLES)/bin/pytest tests/interop/oracles $(ARGS)
 
 VULKAN := /usr/share/vulkan/icd.d
-runtimes: $(ORACLES)/.oracles ## Verify the runtimes of test-oracles: docs/runtimes.md (6 minutes)
+runtimes: $(ORACLES)/.oracles ## Verify the runtimes of test-oracles: docs/runtimes.md (20 minutes)
 	@command -v clang >/dev/null || { echo "runtimes: tinygrad needs clang; on Debian: apt-get install clang" >&2; exit 1; }
 	@ls $(VULKAN)/* >/dev/null 2>&1 || { echo "runtimes: no Vulkan driver; on Debian: apt-get install mesa-vulkan-drivers" >&2; exit 1; }
 	$(ORACLES)/bin/python tools/runtimes_page.py $(ARGS)

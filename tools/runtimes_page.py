@@ -11,6 +11,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import date
 from pathlib import Path
@@ -22,7 +23,7 @@ from tensor_round_verify.conversions.blocks.formats import RULES
 PAGE = Path(__file__).parents[1] / "docs" / "runtimes.md"
 OPERATORS = {
     "round": "Rounding",
-    "cast": "Casts to 16 and 8 bits",
+    "cast": "Casts",
     "quantize_linear": "Linear quantization",
     "block_quantize": "Quantization into blocks",
     "block_dequantize": "Numbers of blocks",
@@ -82,6 +83,20 @@ RUNTIMES = {
         "gguf",
     ),
 }
+#: The types whose casts are listed one by one.
+LISTED = ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2")
+#: Those that cast between all types; others compile each array, which takes hours.
+EVERY_PAIR = ("onnxruntime", "onnx-reference", "openvino", "litert:builtin", "torch", "numpy")
+EVERY = """
+The tables above are of casts between {types}
+and {last}. This one counts the casts between all types that a runtime has. Its last columns are
+the rules that explain most results which specifications leave open, with the number of casts: of
+floats out of an integer's range, and of negative numbers in float8_e8m0fnu. jax, mlx, stablehlo,
+tinygrad and triton, which compile for each array, were not asked for all types.
+
+| runtime | casts | wrong | to integers | to float8_e8m0fnu |
+|---|---|---|---|---|
+"""
 HEAD = """\
 # How runtimes round
 
@@ -149,6 +164,8 @@ def _verified(runtime: str, operator: str, python: str) -> Any:
     command = [python, "-m", "tensor_round", "verify", *runtime.split()]
     command += ["--operator", operator]
     command += [] if operator != "round" else ["--nans", "bits"]
+    if operator == "cast" and runtime not in EVERY_PAIR:
+        command += [part for dtype in LISTED for part in ("--dtype", dtype)]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
     done = subprocess.run([*command, "--json"], env=environment, capture_output=True, text=True)
     if done.returncode not in (0, 1):
@@ -166,13 +183,49 @@ def _page(reports: dict[str, list[tuple[str, Any]]]) -> Iterator[str]:
     yield HEAD.format(day=date.today().isoformat(), machine=_machine())
     for operator, heading in OPERATORS.items():
         yield f"\n## {heading}\n\n"
-        rows = [row for name, report in reports[operator] for row in _rows(name, report)]
+        found = [(name, _listed(report)) for name, report in reports[operator]]
+        rows = [row for name, report in found for row in _rows(name, report)]
         of_nans = [row for is_of_nans, row in rows if is_of_nans]
         yield COLUMNS + "".join(row for is_of_nans, row in rows if not is_of_nans)
         if of_nans:
             yield f"\nOf NaNs alone:\n\n{COLUMNS}{''.join(of_nans)}"
         yield "\n| runtime | right | not supported |\n|---|---|---|\n"
-        yield from dict.fromkeys(_right(report) for _, report in reports[operator])
+        yield from dict.fromkeys(_right(report) for _, report in found)
+        if operator == "cast":
+            yield EVERY.format(types=", ".join(LISTED[:-1]), last=LISTED[-1])
+            whole = [report for name, report in reports[operator] if name in EVERY_PAIR]
+            yield from (_counts(report["runtime"], report["verdicts"]) for report in whole)
+
+
+def _types(row: Any) -> list[str]:
+    """The source and the target of a cast; of another operator what it is judged by."""
+    return str(row["dtype"]).partition(",")[0].split(" to ")
+
+
+def _listed(report: Any) -> Any:
+    """A report; of casts those between the types that are listed."""
+    if report["operator"] != "cast":
+        return report
+    kept = {
+        part: [row for row in report[part] if {*_types(row)} <= {*LISTED}]
+        for part in ("verdicts", "lacking")
+    }
+    return {**report, **kept}
+
+
+def _counts(runtime: str, verdicts: list[Any]) -> str:
+    wrong = sum(verdict["wrong"] > 0 for verdict in verdicts)
+    from_floats = [row for row in verdicts if _types(row)[0].startswith(("float", "bfloat"))]
+    to_integers = [row for row in from_floats if "float" not in _types(row)[1]]
+    unsigned = [row for row in verdicts if _types(row)[1] == "float8_e8m0fnu"]
+    cells = (runtime, f"{len(verdicts)}", f"{wrong}", _rules(to_integers), _rules(unsigned))
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _rules(verdicts: list[Any]) -> str:
+    """The most common rules; casts that no rule explains, or each one, have none."""
+    found = Counter(verdict["rule"] for verdict in verdicts if verdict["rule"])
+    return ", ".join(f"{rule} ({count})" for rule, count in found.most_common())
 
 
 def _suites(found: list[Found]) -> Iterator[str]:
