@@ -137,12 +137,14 @@ def create_app(
     authenticator = None if keys is None else Authenticator(keys, open_paths)
     check_host = host_check(settings)
     proxies = settings.forwarded_allow_ips
+    probes = table.probes.union(*(feature.probes for feature in features))
     app.gate = Gate(
         check_host,
         authenticator,
         metrics,
         logs_access=settings.access_log,
         proxies=None if not proxies else TrustedProxies(proxies),
+        unlogged=frozenset() if settings.access_log_probes else probes,
     )
     refusals = Refusals({f.folder: f.error_form for f in features if f.error_form})
     cors = Cors.of(settings, [name for feature in features for name in feature.fields])

@@ -67,6 +67,8 @@ class Feature:
     counted_paths: AbstractSet[str] = frozenset()
     #: Paths besides those of its rows that need no key.
     open_paths: AbstractSet[str] = frozenset()
+    #: Paths besides those of its rows that machines ask for again and again.
+    probes: AbstractSet[str] = frozenset()
     #: Header fields that pages of other origins may send and read.
     fields: Sequence[str] = ()
     #: Its part of the OpenAPI document.

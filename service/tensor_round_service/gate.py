@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,7 +22,9 @@ from .net.head import METHODS, Head, traceparent_of
 _ACCESS = logging.getLogger("tensor_round_service.access_log")
 
 #: Fields of a line of text whose values may have spaces.
-_QUOTED = frozenset({"key"})
+_QUOTED = frozenset({"key", "user_agent"})
+#: Bytes of a User-Agent that are logged.
+_USER_AGENT_BYTES = 256
 #: Values of a span, by the names of OpenTelemetry's conventions.
 Attributes = Mapping[str, str | int]
 #: Status and code of a request, for metrics and log.
@@ -56,6 +59,8 @@ class Gate:
     logs_access: bool = False
     #: Proxies that say for whom they ask; None if nobody is believed.
     proxies: TrustedProxies | None = None
+    #: Paths whose requests have no line if they got 200.
+    unlogged: AbstractSet[str] = frozenset()
     #: Begins the span of a request with these name and attributes; None without traces.
     begin_span: Callable[[Head, str, Attributes], Span] | None = None
 
@@ -110,9 +115,9 @@ class Gate:
         of the head, or with the first byte of an incomplete one. ``client`` is the peer's IP
         address, None on a Unix socket, and ``key`` the label of its API key.
         """
-        if not self.logs_access:
-            return
         status, code = outcome
+        if not self.logs_access or (status == "200" and path in self.unlogged):
+            return
         fields = {
             "status": int(status),
             "code": code or None,
@@ -121,6 +126,7 @@ class Gate:
             "duration_ms": round(seconds * 1e3, 3),
             "client": self.client_of(head, client),
             "key": key or None,
+            "user_agent": _user_agent(head),
             "request_id": request_id.decode() or None,
             "traceparent": traceparent_of(head),
         }
@@ -132,3 +138,9 @@ class Gate:
         text = "".join(f" {name}={value}" for name, value in {**known, **quoted}.items())
         extra = {"event": "request", "method": method, "path": path, **known}
         _ACCESS.info("%s %s%s", method or "-", shown, text, extra=extra)
+
+
+def _user_agent(head: Head | None) -> str | None:
+    """The program that asks, as it says; None if it says nothing."""
+    value = None if head is None else head.values.get(b"user-agent")
+    return None if not value else value[:_USER_AGENT_BYTES].decode("utf-8", "replace")

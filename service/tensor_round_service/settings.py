@@ -94,6 +94,9 @@ class Settings(BaseSettings):
     """Minimum level of log messages."""
     access_log: bool = False
     """Log a line for each request, refused and abandoned ones too, without payloads and keys."""
+    access_log_probes: bool = True
+    """Whether the access log has lines for probes and /metrics that got 200; it always has others,
+    such as 503."""
     forwarded_allow_ips: str | None = None
     """Comma-separated addresses and networks of proxies, as in 10.0.0.0/8,::1. Their
     X-Forwarded-For or Forwarded names the caller for the access log and traces. unix: means the

@@ -30,8 +30,10 @@ def feature(context: FeatureContext) -> Feature:
     def streams(gate: Gate) -> Service:
         return Service(methods, context.engine.memory, gate)
 
+    probes = control.OPEN_METHODS | health.OPEN_METHODS
     return Feature(
         counted_paths=methods.keys(),
-        open_paths=control.OPEN_METHODS | health.OPEN_METHODS,
+        open_paths=probes,
+        probes=probes,
         streams=streams,
     )

@@ -128,6 +128,7 @@ def _row(
         method=method,
         link="v2" if path == "/v2" else "",
         is_open=is_probe,
+        is_probe=is_probe,
         is_counted=is_probe,
         operation=refused_operation if is_refused else operation,
         options={

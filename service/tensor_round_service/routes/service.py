@@ -52,8 +52,11 @@ def health_rows(engine: Engine, readiness: Readiness) -> list[RouteEntry]:
         return {"status": "ready", "backend": engine.backend.name}
 
     return [
-        RouteEntry("/livez", livez, "Is the process alive?", "health", link="livez", is_open=True),
-        RouteEntry("/readyz", readyz, "Can it serve?", "health", link="readyz", is_open=True),
+        RouteEntry(path, endpoint, summary, "health", link=path[1:], is_open=True, is_probe=True)
+        for path, endpoint, summary in (
+            ("/livez", livez, "Is the process alive?"),
+            ("/readyz", readyz, "Can it serve?"),
+        )
     ]
 
 
@@ -68,7 +71,8 @@ def metrics_row(metrics: Metrics, backend: str) -> RouteEntry:
         return Response(content, headers={"Content-Type": media_type})
 
     options = {"response_class": Response, "responses": _TEXT}
-    return RouteEntry(METRICS_PATH, show_metrics, "Metrics, in Prometheus' format", options=options)
+    summary = "Metrics, in Prometheus' format"
+    return RouteEntry(METRICS_PATH, show_metrics, summary, is_probe=True, options=options)
 
 
 def moved_metrics_row() -> RouteEntry:

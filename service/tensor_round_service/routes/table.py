@@ -33,6 +33,8 @@ class RouteEntry:
     #: Whether it needs no API key. Paths are compared once they are decoded and, of GET, HEAD and
     #: OPTIONS, without a trailing slash: /livez%2f is /livez.
     is_open: bool = False
+    #: Whether machines ask for it again and again: probes, and Prometheus.
+    is_probe: bool = False
     #: Whether metrics count it by its name, and not by that of its folder.
     is_counted: bool = True
     #: The paths that it serves, if its own has a parameter for them.
@@ -59,6 +61,8 @@ class RoutingTable:
         self.operations = {row.path: row.operation for row in rows if row.operation is not None}
         #: Paths that need no API key. All others need one, unknown paths too.
         self.open_paths = _paths(row for row in rows if row.is_open)
+        #: Paths that machines ask for again and again.
+        self.probes = _paths(row for row in rows if row.is_probe)
         #: Paths that metrics count by their names.
         self.counted_paths = _paths(row for row in rows if row.is_counted)
         #: Paths that end in a slash themselves.

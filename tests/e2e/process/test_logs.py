@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from support.http.grpc_client import connected
 from support.http.native_form import ieee754, post
 from support.services.fronts import UnixService
 from support.services.server import Reply, Service, until
@@ -85,6 +86,41 @@ def test_without_access_log_no_request_has_a_line_but_refusals_name_the_trace() 
             problem = service.request("POST", "/round", b"", {"traceparent": trace}).json()
             assert problem.get("traceparent") == (trace if trace == TRACE else None)
     assert not any("/round" in line for line in service.log)
+
+
+def test_probes_and_scrapes_that_succeed_have_no_line_if_a_setting_says_so() -> None:
+    """Refused ones have one, and so have all others."""
+    options = ("--access-log", "true", "--access-log-probes", "false")
+    with Service(*options) as service:
+        for path in ("/livez", "/readyz/", "/v2/health/ready", "/metrics", "/operators"):
+            assert service.get(path).status == 200
+        assert service.request("POST", "/livez", b"").status == 405
+        with connected(service) as client:
+            for method in ("ServerReady", "ServerMetadata", "/grpc.health.v1.Health/Check"):
+                assert client.call(method, b"").status == 0
+        service.get("/last")
+        lines_about(service, " /last ", 1)
+    lines = "".join(service.log)
+    assert re.findall(r"INFO: +(\w+ /\S+) status=(\d+)", lines) == [
+        ("GET /operators", "200"),
+        ("POST /livez", "405"),
+        ("POST /inference.GRPCInferenceService/ServerMetadata", "200"),
+        ("GET /last", "404"),
+    ]
+
+
+def test_user_agent_is_in_quotes_and_has_a_bound() -> None:
+    odd = 'of "mine" \\ (x=1) status=200 \t\x9b31m'
+    with Service("--access-log", "true") as service:
+        for agent in (odd, "x" * 30_000, ""):
+            service.request("GET", "/agent", None, {"User-Agent": agent})
+        first, second, third = lines_about(service, " /agent ", 3)
+    quoted = re.findall(r' user_agent=("(?:[^"\\]|\\.)*") ', first)
+    assert [json.loads(each) for each in quoted] == [odd.replace("\x9b", "\ufffd")]
+    assert first.rstrip("\n").isprintable()
+    assert first.isascii()
+    assert f'user_agent="{"x" * 256}" ' in second
+    assert "user_agent" not in third
 
 
 @pytest.mark.parametrize("trusted", ["unix:", "*", "127.0.0.1"])
