@@ -7,7 +7,8 @@ of a compiler changes a result. Operands whose leading bit may stay where it is,
 subnormal in the result too, are not normalized: ``up`` is a constant for them.
 
 A thread loads the elements of 16 bytes of the wider type, and stores whole bytes: two elements of 4
-bits each. The thread after the last whole carrier does the rest, one by one.
+bits each. The thread after the last whole carrier does the rest, byte by byte. What it stores it
+never loads again, so the result may take the operands' place.
 """
 
 from __future__ import annotations
@@ -123,13 +124,15 @@ if (i < whole) {{
     ) << k % {target_each} * {target_width};
   ((Results*)&y[0])[i] = results;
 }} else {{
-  for (long long k = whole * {n}; k < count; ++k) {{
-    const {source_pattern} operand = ((const {source_pattern}*)&x[0])[k / {source_pack}];
-    {target_pattern}* const at = ({target_pattern}*)&y[0] + k / {target_pack};
-    const auto result = tensor_round::converted(
-      operand >> k % {source_pack} * {source_width} & {source_ones:#x}
-    );
-    *at = (k % {target_pack} ? *at : 0) | result << k % {target_pack} * {target_width};
+  for (long long k = whole * {n}; k < count; k += {target_pack}) {{
+    {target_pattern} results = 0;
+    for (long long j = k; j < count & j < k + {target_pack}; ++j) {{
+      const {source_pattern} operands = ((const {source_pattern}*)&x[0])[j / {source_pack}];
+      results |= tensor_round::converted(
+        operands >> j % {source_pack} * {source_width} & {source_ones:#x}
+      ) << j % {target_pack} * {target_width};
+    }}
+    (({target_pattern}*)&y[0])[k / {target_pack}] = results;
   }}
 }}
 """

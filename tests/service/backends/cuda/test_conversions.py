@@ -7,7 +7,7 @@ carrier, tails, and memory of every kind.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import cycle
+from itertools import cycle, product
 
 import numpy as np
 import pytest
@@ -93,10 +93,11 @@ def aligned(nbytes: int) -> Bytes:
     return memory[start : start + nbytes]
 
 
-def by_kernel(pair: Pair, operands: Bytes, count: int) -> Bytes:
-    """The kernel's answer, and 16 bytes of the target behind it."""
+def by_kernel(pair: Pair, operands: Bytes, count: int, *, over: bool) -> Bytes:
+    """The kernel's answer, over its operands or not, and 16 bytes of the target behind it."""
     launch = launch_of(*pair, count)
-    source, target = aligned(operands.size), aligned(pair[2].nbytes(count) + 16)
+    target = aligned(pair[2].nbytes(count) + 16)
+    source = target[: operands.size] if over else aligned(operands.size)
     source[:] = operands
     addresses = source.ctypes.data, launch.length, target.ctypes.data, launch.threads
     host_kernels.run(launch.kernel, *addresses, True)
@@ -115,9 +116,10 @@ def test_every_pattern_and_tail(host: NumpyBackend, source: DType, each: int) ->
         # Of 4 bits there are fewer patterns than the longest tail has elements.
         operands = np.resize(operands, max(operands.size, source.nbytes(36)))
         count = operands.size * 8 // source.width
-        for some in (count, count - 1, *range(36)):
+        ways = [False, True] if pair[2].width == source.width else [False]
+        for over, some in product(ways, (count, count - 1, *range(36))):
             given = operands[: source.nbytes(some)]
-            result = by_kernel(pair, given, some)
+            result = by_kernel(pair, given, some, over=over)
             length = pair[2].nbytes(some)
             expected = right(host, flat(pair, some), given)
             assert np.array_equal(result[:length], expected), (pair, some)
