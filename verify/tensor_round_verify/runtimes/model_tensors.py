@@ -71,7 +71,8 @@ class Tensor:
         if not BY_NAME[self.dtype].is_sub_byte:
             return self.bits
         pairs = np.append(self.bits & 15, np.zeros(self.bits.size % 2, np.uint8))
-        return pairs[::2] | pairs[1::2] << 4
+        packed: Bits = pairs[::2] | pairs[1::2] << 4
+        return packed
 
     def array(self) -> Array:
         """The elements in an array; for a dtype that is verified alone."""
