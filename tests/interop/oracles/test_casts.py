@@ -1,4 +1,4 @@
-"""Casts beside ONNX's function for powers of two, and reduce_precision beside XLA."""
+"""Casts beside ONNX's function for powers of two and of 4 bits, reduce_precision beside XLA."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from jax import lax
 from onnx import numpy_helper
 
 from tensor_round.contract.dtypes import BY_NAME
+from tensor_round_verify import verify
 from tensor_round_verify.conversions.patterns import cast_operands
 from tensor_round_verify.conversions.reference import cast, reduced
 from tensor_round_verify.patterns import samples
@@ -55,3 +56,26 @@ def test_reduce_precision_is_xlas(dtype: str, exponent_bits: int, mantissa_bits:
         found = np.asarray(lax.reduce_precision(x, exponent_bits, mantissa_bits))
     want = reduced(bits, dtype, exponent_bits, mantissa_bits)
     assert not differs(found.view(bits.dtype), want, dtype).any()
+
+
+@pytest.mark.parametrize(
+    ("runtime", "types", "known"),
+    [
+        *(
+            (runtime, types, ())
+            for runtime in ("onnxruntime", "openvino")
+            for types in (["int4", "float32"], ["uint4", "int8"], ["int8", "uint4"])
+        ),
+        ("onnxruntime", ["float32", "int4"], ("half away from zero",)),
+        ("openvino", ["float32", "int4"], None),
+        ("openvino", ["float32", "float4_e2m1fn"], ()),
+    ],
+)
+def test_casts_of_4_bits(runtime: str, types: list[str], known: tuple[str, ...] | None) -> None:
+    """Two elements have a byte in these runtimes."""
+    rounding = "toward_zero" if types == ["float32", "int4"] else "ties_to_even"
+    asked: Any = {"dtypes": types, "roundings": [rounding]}
+    (verdict,) = verify(runtime, operator="cast", **asked).verdicts
+    found = verdict.explanation
+    names = tuple(deviation.name for deviation in found.deviations)
+    assert (names if found.complete else None) == known, str(verdict)

@@ -371,27 +371,6 @@ def test_runtimes_cast_integers_as_recorded(runtime: str) -> None:
         assert deviations_of(verdict) == known.get(verdict.dtype, ()), str(verdict)
 
 
-@pytest.mark.parametrize(
-    ("runtime", "types", "known"),
-    [
-        *(
-            (runtime, types, ())
-            for runtime in ("onnxruntime", "openvino")
-            for types in (["int4", "float32"], ["uint4", "int8"], ["int8", "uint4"])
-        ),
-        ("onnxruntime", ["float32", "int4"], ("half away from zero",)),
-        ("openvino", ["float32", "int4"], None),
-        ("openvino", ["float32", "float4_e2m1fn"], ()),
-    ],
-)
-def test_casts_of_4_bits(runtime: str, types: list[str], known: tuple[str, ...] | None) -> None:
-    """Two elements have a byte in these runtimes."""
-    rounding = "toward_zero" if types == ["float32", "int4"] else "ties_to_even"
-    asked: Any = {"dtypes": types, "roundings": [rounding]}
-    (verdict,) = verify(runtime, operator="cast", **asked).verdicts
-    assert deviations_of(verdict) == known, str(verdict)
-
-
 def test_openvinos_bfloat16_in_one_sentence() -> None:
     asked = {"dtypes": ["float32", "bfloat16"], "roundings": ["ties_to_even"]}
     (verdict,) = verify("openvino", operator="cast", **asked).verdicts
