@@ -6,7 +6,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from interop.deploy.manifests import FOLDER, OVERLAYS, OWN, SERVING, Overlay, own_overlay, render
+from interop.deploy.manifests import (
+    EDGES,
+    FOLDER,
+    OVERLAYS,
+    OWN,
+    SERVING,
+    Overlay,
+    edge_overlay,
+    own_overlay,
+    render,
+)
 from support.services.server import Service
 
 
@@ -14,6 +24,7 @@ from support.services.server import Service
 def overlays(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Overlay]:
     folders = {name: FOLDER / "overlays" / name for name in OVERLAYS}
     folders[OWN] = own_overlay(tmp_path_factory.mktemp(OWN))
+    folders |= {name: edge_overlay(tmp_path_factory.mktemp(name), name) for name in EDGES}
     return {name: Overlay(render(folder)) for name, folder in folders.items()}
 
 

@@ -25,9 +25,11 @@ FOLDER = ROOT / "deploy" / "kubernetes"
 HOME = Path(os.environ["DEPLOY_HOME"]).absolute()
 SCRIPTS = Path(sys.executable).parent
 
-#: The overlays, and one as in docs/containers.md: of one's own, with all components.
+#: The overlays, one as in docs/containers.md: of one's own, with keys and TLS, and those with a
+#: component by which others than the cluster's pods reach the service.
 OWN = "own"
-OVERLAYS = [*sorted(path.name for path in (FOLDER / "overlays").iterdir()), OWN]
+EDGES = ("gateway", "ingress")
+OVERLAYS = [*sorted(path.name for path in (FOLDER / "overlays").iterdir()), OWN, *EDGES]
 #: Those that have pods.
 SERVING = [name for name in OVERLAYS if name != "monitoring"]
 
@@ -49,6 +51,14 @@ def own_overlay(folder: Path) -> Path:
     text = "".join(block.text for block in blocks("docs/containers.md") if block.language == "yaml")
     text = text.replace("../tensor-round", os.path.relpath(ROOT, folder.resolve()))
     (folder / "kustomization.yaml").write_text(text)
+    return folder
+
+
+def edge_overlay(folder: Path, name: str) -> Path:
+    """The overlay ``cpu`` with a component."""
+    here = os.path.relpath(FOLDER, folder.resolve())
+    lists = {"resources": [f"{here}/overlays/cpu"], "components": [f"{here}/components/{name}"]}
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(lists))
     return folder
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from itertools import product
 
 import pytest
 import yaml
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
-from interop.deploy.manifests import FOLDER, OWN, ROOT, SERVING, Overlay, Resource, nbytes
+from interop.deploy.manifests import EDGES, FOLDER, OWN, ROOT, SERVING, Overlay, Resource, nbytes
 from support.services.server import Service
 from tensor_round_service.engine.memory import largest_request
+from tensor_round_service.grpc.messages import DESCRIPTORS
 from tensor_round_service.settings import PREFIX, Settings
 
 PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
@@ -136,12 +139,59 @@ def test_ports_have_one_name(serving: Overlay) -> None:
     assert serving.container["ports"][0]["name"] == "http"
     for found in serving.of_kind("Service"):
         for port in found["spec"]["ports"]:
-            assert port["targetPort"] == port["name"]
-            assert port["port"] == serving.ports[port["name"]]
+            # gRPC is on the pods' port of HTTP, and another one of the Service, which has an IP.
+            is_grpc = port["name"] == "grpc"
+            assert port["targetPort"] == ("http" if is_grpc else port["name"])
+            assert is_grpc == (port["port"] not in serving.ports.values())
+            assert not (is_grpc and found["spec"].get("clusterIP") == "None")
     for found in serving.of_kind("NetworkPolicy"):
         rules = found["spec"]["ingress"]
         assert {p["port"] for rule in rules for p in rule["ports"]} == set(serving.ports)
         assert found["spec"]["egress"] == []
+
+
+def test_meshes_and_gateways_know_the_protocols(serving: Overlay) -> None:
+    """Of the Service with an IP; they find out those of the other one's pods."""
+    if serving.is_kserve:
+        return
+    balanced, _ = serving.of_kind("Service")
+    has_tls = serving.settings.ssl_certfile is not None
+    told = {port["name"]: port["appProtocol"] for port in balanced["spec"]["ports"]}
+    plain = {"http": "http", "grpc": "kubernetes.io/h2c"}
+    assert told == (dict.fromkeys(plain, "https") if has_tls else plain)
+
+
+def test_routes_lead_to_ports_of_the_service_that_speak_their_protocol(
+    overlays: dict[str, Overlay],
+) -> None:
+    for name in EDGES:
+        service, _ = overlays[name].of_kind("Service")
+        ports = {port["name"]: port["port"] for port in service["spec"]["ports"]}
+        if name == "ingress":
+            (rule,) = overlays[name].one("Ingress")["spec"]["rules"]
+            (path,) = rule["http"]["paths"]
+            backend = path["backend"]["service"]
+            assert (backend["name"], path["path"]) == (service["metadata"]["name"], "/")
+            assert backend["port"]["name"] in ports
+            continue
+        calls, others = overlays[name].one("HTTPRoute")["spec"]["rules"]
+        assert [backend["port"] for backend in others["backendRefs"]] == [ports["http"]]
+        assert [backend["port"] for backend in calls["backendRefs"]] == [ports["grpc"]]
+        prefixes = {match["path"]["value"] for match in calls["matches"]}
+        assert prefixes == {*services()}
+
+
+def test_a_pod_has_an_account_without_rights(serving: Overlay) -> None:
+    if serving.is_kserve:
+        return
+    account = serving.one("ServiceAccount")
+    assert serving.pod["serviceAccountName"] == account["metadata"]["name"]
+    assert account["automountServiceAccountToken"] is False
+
+
+def test_pods_are_spread_by_version(serving: Overlay) -> None:
+    for spread in serving.pod.get("topologySpreadConstraints", []):
+        assert spread["matchLabelKeys"] == ["pod-template-hash"]
 
 
 def test_every_name_of_a_service_is_allowed(serving: Overlay) -> None:
@@ -211,6 +261,12 @@ def test_prometheus_scrapes_every_pod_once(overlays: dict[str, Overlay], name: s
     ports = [port["name"] for found in services for port in found["spec"]["ports"]]
     assert ports.count(endpoint["port"]) == 1
     assert {namespace(found) for found in (monitor, *services)} == {"tensor-round"}
+
+
+def services() -> Iterator[str]:
+    """Paths of gRPC's services, without a method."""
+    for file in FileDescriptorSet.FromString(DESCRIPTORS).file:
+        yield from (f"/{file.package}.{service.name}" for service in file.service)
 
 
 def labels(resource: Resource) -> dict[str, str]:

@@ -19,7 +19,7 @@ import pytest
 from interop.deploy.manifests import HOME, SCRIPTS, Overlay, Resource
 
 #: Resources without a schema in Kubernetes itself.
-CUSTOM = {"InferenceService", "ServiceMonitor", "PrometheusRule"}
+CUSTOM = {"InferenceService", "ServiceMonitor", "PrometheusRule", "Gateway", "HTTPRoute"}
 #: The least version whose schema has all fields, and the newest here.
 VERSIONS = ["1.31", kubernetes_validate.latest_version()]
 PRIMITIVES: dict[str, type | tuple[type, ...]] = {
@@ -87,7 +87,9 @@ def test_the_inference_service_s_pods(overlays: dict[str, Overlay]) -> None:
 
 def program_of(resource: Resource, folder: Path) -> Path:
     """A program in TypeScript that validates a resource by the schemas of @kubernetes-models."""
-    kind, package = resource["kind"], "@kubernetes-models/prometheus-operator"
+    kind = resource["kind"]
+    is_route = resource["apiVersion"].startswith("gateway.")
+    package = f"@kubernetes-models/{'gateway-api' if is_route else 'prometheus-operator'}"
     source = folder / f"{kind}.ts"
     source.write_text(
         f'import {{ {kind}, type I{kind} }} from "{package}/{resource["apiVersion"]}/{kind}";\n'
@@ -113,11 +115,19 @@ def said(*command: str | Path) -> str:
     return done.stdout if done.returncode else ""
 
 
-@pytest.mark.parametrize("kind", ["ServiceMonitor", "PrometheusRule"])
-def test_resources_of_the_prometheus_operator(
-    overlays: dict[str, Overlay], kind: str, tmp_path: Path
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("monitoring", "ServiceMonitor"),
+        ("monitoring", "PrometheusRule"),
+        ("gateway", "Gateway"),
+        ("gateway", "HTTPRoute"),
+    ],
+)
+def test_resources_of_the_prometheus_operator_and_the_gateway_api(
+    overlays: dict[str, Overlay], name: str, kind: str, tmp_path: Path
 ) -> None:
-    program = program_of(overlays["monitoring"].one(kind), tmp_path)
+    program = program_of(overlays[name].one(kind), tmp_path)
     # The types have no unknown fields, but the schemas allow them.
     tsc = [HOME / "node" / "node_modules" / ".bin" / "tsc", "--noEmit", "--strict"]
     options = ["--skipLibCheck", "--module", "nodenext", "--target", "es2022"]
