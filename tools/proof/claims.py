@@ -18,10 +18,10 @@ from tensor_round.contract.dtypes import BY_NAME, DType
 from tensor_round.contract.functions import Convert, ReducePrecision
 
 from . import arrays, c, llvm, ptx, texts
+from .cases import Case
 from .conversions import is_converted, is_reduced, is_rounded_to_odd
 from .smt import Script, Sort, Term, bits
 from .specification import is_rounded
-from .texts import Case
 
 
 @dataclass(frozen=True)
@@ -218,19 +218,25 @@ CASTS: dict[str, tuple[Way, Callable[[Case], bool]]] = {
 }
 
 
-def ptx_ways(folder: Path) -> dict[str, Way]:
-    """The ways by PTX, from files ``float16.toward_zero.sm_90.ftz.ptx``, or without ``ftz``.
+def ptx_texts(folder: Path) -> list[tuple[str, Case]]:
+    """The ways and cases of files: see ``write_ptx``."""
+    found = []
+    for path in sorted(folder.glob("*.ptx")):
+        types, manner, *kind, _ = path.name.replace("-", " ").split(".")
+        case = Case.named(types, manner)
+        way = f"PTX {' -'.join(kind)}"
+        found.append((way if case.is_rounding else f"casts: {way}", case))
+    return sorted(found, key=lambda text: text[0])
 
-    Raises FileNotFoundError, when it is used, if a dtype or rounding has no file.
-    """
-    kinds = sorted({tuple(path.name.split(".")[2:-1]) for path in folder.glob("*.ptx")})
-    return {f"PTX {kind[0]}{' -ftz' * (len(kind) > 1)}": _by_ptx(folder, kind) for kind in kinds}
 
+def by_ptx(folder: Path, way: str) -> Way:
+    """A way by PTX. Raises FileNotFoundError, when it is used, if a case has no file."""
+    kind = way.partition("PTX ")[2].replace(" -", ".")
 
-def _by_ptx(folder: Path, kind: tuple[str, ...]) -> Way:
     def by_ptx(case: Case, edit: texts.Edit) -> Found:
-        path = folder / ".".join((case.types, case.manner, *kind, "ptx"))
-        return ptx.stores(edit(path.read_text()))
+        text = (folder / f"{case.file_name}.{kind}.ptx").read_text()
+        widths = case.source.width, case.target.width
+        return ptx.elements(edit(text), *widths, texts.launches(case))
 
     return by_ptx
 

@@ -126,6 +126,13 @@ _TABLE: dict[tuple[str, str, str], dict[str, tuple[str, str]]] = {
         "PTX: the last bit lost": ("9223372036854775807", "9223372036854775806"),
         "PTX: additions rounded toward zero": ("add.f64", "add.rz.f64"),
     },
+    ("casts: PTX sm_90 -ftz", "float32 to float8_e4m3fn", "ties_to_even"): {
+        "PTX: a shift by one more": (", 28;", ", 29;"),
+        "PTX: a choice exchanged": ("%r281, %r280, 0,", "%r281, 0, %r280,"),
+        "PTX: two elements exchanged": ("{%r258, %r259,", "{%r259, %r258,"),
+        "PTX: results beside their place": ("[%rd57]", "[%rd57+4]"),
+        "PTX: a result that depends on its thread": ("%r297, %r299;", "%r297, %r3;"),
+    },
 }
 FAULTS: dict[str, Fault] = {
     name: Fault(*place, *change)

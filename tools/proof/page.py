@@ -35,7 +35,7 @@ ABOUT: dict[str, tuple[str, str]] = {
     "casts: by odd": ("the theorem of rounding to odd", ""),
     "CUDA C -ftz": ("the GPU's kernels, subnormals flushed, as CuPy compiles them", ""),
 }
-_PTX = ("what NVRTC makes of them for {architecture}", "NVRTC {nvrtc}")
+_PTX = ("what NVRTC makes of {kernels} for {architecture}", "NVRTC {nvrtc}")
 
 
 def summary(outcomes: Sequence[Outcome]) -> list[str]:
@@ -46,7 +46,7 @@ def summary(outcomes: Sequence[Outcome]) -> list[str]:
         claims.setdefault(outcome.job.way, set()).update(outcome.claims)
         seconds[outcome.job.way] = seconds.get(outcome.job.way, 0) + outcome.seconds
     return [
-        f"{way:<18} {count:>4} texts {len(claims[way]):>4} claims {seconds[way]:>8.1f} s"
+        f"{way:<22} {count:>4} texts {len(claims[way]):>4} claims {seconds[way]:>8.1f} s"
         for way, count in counted(outcomes).items()
     ]
 
@@ -83,8 +83,11 @@ def table(counts: Mapping[str, int], tools: Mapping[str, str]) -> str:
     ]
     for way, count in counts.items():
         about, maker = ABOUT.get(way, _PTX)
-        _, _, architecture = way.partition(" ")
-        about = about.format(architecture=architecture.replace(" -ftz", ", subnormals flushed"))
+        casts, _, architecture = way.partition("PTX ")
+        about = about.format(
+            kernels="the conversions" if casts else "them",
+            architecture=architecture.replace(" -ftz", ", subnormals flushed"),
+        )
         rows.append(f"| {way} | {about} | {maker.format(**tools)} | {count} |\n")
     return f"{BEGIN}{''.join(rows)}{END}"
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from . import texts
-from .claims import CASTS, WAYS, Claim, claims, ptx_ways
+from .cases import ROUNDINGS, Case, conversions
+from .claims import CASTS, WAYS, Claim, by_ptx, claims, ptx_texts
 from .faults import FAULTS
 from .smt import Refused
 from .solve import solve
@@ -26,7 +27,7 @@ Each = Callable[..., Iterator[Any]]
 
 @dataclass(frozen=True)
 class Job:
-    """A text: the way, and the words of a :class:`~.texts.Case`; a fault to plant, or ""."""
+    """A text: the way, and the words of a :class:`~.cases.Case`; a fault to plant, or ""."""
 
     way: str
     types: str
@@ -47,10 +48,9 @@ class Outcome:
 
 def all_jobs(ptx: Path | None = None) -> list[Job]:
     """Every text: without a folder of PTX, all but PTX."""
-    ways = [*WAYS, TABLES, *(ptx_ways(ptx) if ptx else ())]
-    kinds = [*product(ways, texts.ROUNDINGS)]
+    kinds = [*product([*WAYS, TABLES], ROUNDINGS), *(ptx_texts(ptx) if ptx else ())]
     for way, (_, goes) in CASTS.items():
-        kinds += [(way, case) for case in texts.conversions() if goes(case)]
+        kinds += [(way, case) for case in conversions() if goes(case)]
     return [Job(way, case.types, case.manner, ptx) for way, case in kinds]
 
 
@@ -94,7 +94,7 @@ def settle(job: Job, solver: str, limit: float) -> Outcome:
 
 def read(job: Job) -> Outcome:
     """The claims about a text; a dtype that does not go this way has none."""
-    outcome, case = Outcome(job), texts.Case.named(job.types, job.manner)
+    outcome, case = Outcome(job), Case.named(job.types, job.manner)
     edit = FAULTS[job.fault].plant if job.fault else texts.unchanged
     try:
         if job.way == TABLES:
@@ -104,7 +104,7 @@ def read(job: Job) -> Outcome:
             if job.way in CASTS:
                 way, _ = CASTS[job.way]
             else:
-                way = WAYS.get(job.way) or ptx_ways(job.ptx or Path())[job.way]
+                way = WAYS.get(job.way) or by_ptx(job.ptx or Path(), job.way)
             outcome.claims = claims(way, case, edit)
     except Refused as refused:
         outcome.problems.append(f"not understood: {refused}")

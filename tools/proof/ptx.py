@@ -1,27 +1,34 @@
-"""PTX to SMT: every value that a kernel stores, followed back to the value that it loads.
+"""PTX to SMT: a kernel run on symbols, for what it stores of each element that it loads.
 
-PTX ISA 9. A kernel is blocks of instructions. A store's register is followed back through the
-definitions in its own block; from other blocks constants alone come. An instruction that is not
-known here is refused wherever it stands. Which address belongs to which thread is not proved; a
-load and a store that belong together have the same offset and the same type.
+PTX ISA 9. A launch is run thread by thread: its counts, addresses and branches are numbers, its
+operands unknowns. So every element of the operands, and no other, has its result in its place.
+An instruction that is not known here is refused wherever it stands, and so is a branch that depends
+on an operand, unless it goes over some instructions. A value that is stored depends on no count,
+address or thread, but what is stored of types of 4 bits may: they have a place in a byte.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
-from .smt import BOOL, Refused, Script, Sort, Term, bits
+from .folded import Folded
+from .smt import BOOL, Refused, Script, Sort, Term, bits, truth
 
 _REGISTER = re.compile(r"%[a-z]+\d+")
 _LINE = re.compile(r"(?:@(!?)(%p\d+)\s+)?([a-z]\w*(?:\.\w+)*)\s*(.*)")
 _FLOATS = {"add", "sub", "mul", "fma", "neg", "abs"}
 _INTEGERS = {"add", "sub", "and", "or", "xor", "not", "neg"}
-#: Address arithmetic and control, of which no stored value may depend.
+_ENDS = {"min": "lt", "max": "gt"}
+#: What computes no value.
 _APART = {"ld.param", "cvta.to.global", "bra", "bra.uni", "ret", "st.global"}
-_VALUES = _FLOATS | _INTEGERS | {"shl", "shr", "setp", "selp", "cvt", "mov", "prmt", "ld.global"}
+_VALUES = {*_FLOATS, *_INTEGERS, *_ENDS, "shl", "shr", "setp", "selp", "cvt", "mov", "prmt"}
+_VALUES |= {"clz", "bfi", "ld.global"}
+#: More instructions than a thread has in any launch here.
+_ENDLESS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -33,7 +40,7 @@ class Instruction:
     opcode: str
     operands: tuple[str, ...]
 
-    @property
+    @cached_property
     def stem(self) -> str:
         """The name, with the space that a load or store goes to."""
         for apart in ("ld.param", "ld.global", "st.global", "cvta.to.global", "bra.uni"):
@@ -41,7 +48,7 @@ class Instruction:
                 return apart
         return self.opcode.partition(".")[0]
 
-    @property
+    @cached_property
     def written(self) -> list[str]:
         """The registers that it defines."""
         if self.stem in ("st.global", "bra", "bra.uni", "ret"):
@@ -52,8 +59,8 @@ class Instruction:
 Block = list[Instruction]
 
 
-def parse(ptx: str) -> tuple[dict[str, int], list[Block]]:
-    """The widths of the registers, by the letters of their names, and the blocks."""
+def parse(ptx: str) -> tuple[dict[str, int], list[tuple[str, Block]]]:
+    """The widths of the registers, by the letters of their names, and the blocks, with labels."""
     body = ptx[ptx.index("{", ptx.index(".entry")) + 1 : ptx.rindex("}")]
     widths: dict[str, int] = {}
     blocks: list[tuple[str, Block]] = [("", [])]
@@ -81,7 +88,7 @@ def _instruction(line: str) -> Instruction:
     return made
 
 
-def _merged(blocks: list[tuple[str, Block]]) -> list[Block]:
+def _merged(blocks: list[tuple[str, Block]]) -> list[tuple[str, Block]]:
     """Have "branch over some instructions" be these instructions under the opposite predicate.
 
     So it is if no other branch leads to their end, and they write no memory and no predicate.
@@ -106,83 +113,234 @@ def _merged(blocks: list[tuple[str, Block]]) -> list[Block]:
             blocks[at : at + 3] = [(label, [*before[:-1], *guarded, *rest])]
         else:
             at += 1
-    return [block for _, block in blocks]
+    return blocks
 
 
-Place = tuple[int, int]
+@dataclass(frozen=True)
+class Launch:
+    """``length`` is the argument that says how much ``count`` elements are; ``over``: in place."""
+
+    count: int
+    length: int
+    threads: int
+    over: bool = False
 
 
-class _Slice:
-    """The values of registers at places in one block."""
+#: Blocks of a grid, and threads of a block: fewer than a launch has threads, so that each loops.
+_BLOCKS, _BLOCK = 2, 2
+#: Of a thread, by its number.
+_SPECIAL: dict[str, Callable[[int], int]] = {
+    "%ctaid.x": lambda thread: thread // _BLOCK,
+    "%tid.x": lambda thread: thread % _BLOCK,
+    "%nctaid.x": lambda _: _BLOCKS,
+    "%ntid.x": lambda _: _BLOCK,
+}
+#: Where the arrays begin, aligned to 16 bytes.
+_SOURCE, _TARGET = 1 << 40, 1 << 41
 
-    def __init__(self, script: Script, widths: dict[str, int], blocks: list[Block], at: int):
-        self.script, self.widths, self.blocks, self.block = script, widths, blocks, at
-        self.loaded: dict[tuple[int, int], Term] = {}
-        self._values: dict[tuple[Place, str], Term] = {}
 
-    def sort(self, register: str) -> Sort:
-        width = self.widths[register.lstrip("%").rstrip("0123456789")]
-        return Sort("bits", width) if width else BOOL
+@dataclass
+class _Array:
+    """Elements of so many bits, by their number, and the one thread that each belongs to."""
 
-    def read(self, operand: str, place: Place, width: int) -> Term:
+    script: Script
+    address: int
+    width: int
+    elements: dict[int, Term] = field(default_factory=dict)
+    threads: dict[int, int] = field(default_factory=dict)
+    stored: set[int] = field(default_factory=set)
+
+    def _places(self, address: int, width: int, thread: int) -> range:
+        first, apart = divmod(8 * (address - self.address), self.width)
+        places = range(first, first + width // self.width)
+        if apart or width % self.width or not places:
+            raise Refused(f"{width} bits at {address:#x}, of elements of {self.width}")
+        if any(self.threads.setdefault(place, thread) != thread for place in places):
+            raise Refused(f"two threads want the element at {address:#x}")
+        return places
+
+    def load(self, address: int, width: int, thread: int) -> Term:
+        places = self._places(address, width, thread)
+        if missing := [place for place in places if place not in self.elements]:
+            raise Refused(f"a load of element {missing[0]}, which is not there")
+        return self.script.join(*(self.elements[place] for place in reversed(places)))
+
+    def store(self, address: int, value: Term, thread: int) -> None:
+        for number, place in enumerate(self._places(address, value.sort.width, thread)):
+            self.elements[place] = self.script.extract(value, number * self.width, self.width)
+            self.stored.add(place)
+
+
+def _in_whole_bytes(count: int, width: int) -> int:
+    """So many elements, and one more where half a byte is left."""
+    return count + count * width % 8 // width
+
+
+class _Run:
+    """A launch: the arrays, and the threads one after the other."""
+
+    def __init__(
+        self,
+        script: Folded,
+        widths: dict[str, int],
+        blocks: list[tuple[str, Block]],
+        launch: Launch,
+        source: int,
+        target: int,
+    ) -> None:
+        self.script, self.widths, self.launch = script, widths, launch
+        self.instructions: list[Instruction] = []
+        self.labels: dict[str, int] = {}
+        for label, block in blocks:
+            self.labels[label] = len(self.instructions)
+            self.instructions += block
+        count = _in_whole_bytes(launch.count, source)
+        self.operands = [script.declare(Sort("bits", source)) for _ in range(count)]
+        self.source = _Array(script, _SOURCE, source, dict(enumerate(self.operands)))
+        self.target = self.source if launch.over else _Array(script, _TARGET, target)
+        self.has_places = source < 8 or target < 8
+        self.width = target
+        self.thread = 0
+        self.registers: dict[str, Term] = {}
+        #: Registers that depend on counts, addresses or threads.
+        self.control: set[str] = set()
+
+    def results(self) -> list[Term]:
+        """What each element has become."""
+        for self.thread in range(_BLOCKS * _BLOCK):
+            self.registers, self.control = {}, set()
+            self._run_thread()
+        if self.target.stored != set(range(_in_whole_bytes(self.launch.count, self.width))):
+            raise Refused(f"{self.launch} stores elements {sorted(self.target.stored)}")
+        return [self.target.elements[place] for place in range(self.launch.count)]
+
+    def _run_thread(self) -> None:
+        at = 0
+        for _ in range(_ENDLESS):
+            instruction = self.instructions[at]
+            stem, at = instruction.stem, at + 1
+            guard = self.register(instruction.guard) if instruction.guard else truth(True)
+            if guard.literal is not None:
+                if instruction.guard and bool(guard.literal) == instruction.unless:
+                    continue
+            elif stem in _APART or stem == "ld.global":
+                raise Refused(f"{instruction.opcode} that depends on an operand")
+            if stem in ("bra", "bra.uni"):
+                at = self.labels[instruction.operands[0]]
+            elif stem == "ret":
+                return
+            elif stem == "st.global":
+                self._store(instruction)
+            elif stem == "ld.global":
+                self._load(instruction)
+            else:
+                self._define(instruction, guard)
+        raise Refused("a kernel that does not end")
+
+    def register(self, name: str) -> Term:
+        """What a register holds now."""
+        if name not in self.registers:
+            raise Refused(f"operand {name}")
+        return self.registers[name]
+
+    def read(self, operand: str, width: int) -> Term:
         """An operand of an instruction, as a bit-vector of that width."""
         if found := re.fullmatch(r"0([fd])([0-9A-Fa-f]+)", operand):
             return bits(int(found[2], 16), width)
         if re.fullmatch(r"-?\d+U?|0x[0-9A-Fa-f]+U?", operand):
             return bits(int(operand.rstrip("U"), 0), width)
-        value = self.register(operand, place)
+        if operand in _SPECIAL:
+            return bits(_SPECIAL[operand](self.thread), width)
+        value = self.register(operand)
         if value.sort.width != width:
             raise Refused(f"{operand} of {value.sort} as {width} bits")
         return value
 
-    def register(self, name: str, place: Place) -> Term:
-        """A register before the instruction at a place."""
-        if not _REGISTER.fullmatch(name):
-            raise Refused(f"operand {name}")
-        where = self._definition(name, place)
-        if (where, name) not in self._values:
-            self._values[where, name] = self._value(where, name)
-        return self._values[where, name]
+    def sort(self, register: str) -> Sort:
+        width = self.widths[register.lstrip("%").rstrip("0123456789")]
+        return Sort("bits", width) if width else BOOL
 
-    def _definition(self, name: str, place: Place) -> Place:
-        """The last definition above in its block, else the only one there is."""
-        block, before = place
-        for at in range(before - 1, -1, -1):
-            if name in self.blocks[block][at].written:
-                return block, at
-        found = [
-            (number, at)
-            for number, other in enumerate(self.blocks)
-            for at, instruction in enumerate(other)
-            if name in instruction.written
-        ]
-        if len(found) != 1 or found[0][0] == block:
-            raise Refused(f"{name} has {len(found)} definitions")
-        return found[0]
-
-    def _value(self, place: Place, name: str) -> Term:
-        block, at = place
-        instruction = self.blocks[block][at]
-        value = self._computed(instruction, place, name)
+    def _define(self, instruction: Instruction, guard: Term) -> None:
+        name, *operands = instruction.operands
+        if instruction.stem == "ld.param":
+            value = self._argument(*operands)
+        elif instruction.stem == "cvta.to.global":
+            value = self.register(*operands)
+        else:
+            value = self._computed(instruction)
         if value.sort != self.sort(name):
             raise Refused(f"{instruction.opcode} gives {name} {value.sort}")
-        if not instruction.guard:
-            return value
-        guard = self.register(instruction.guard, place)
-        if any(name in above.written for above in self.blocks[block][:at]):
-            other = self.register(name, place)
-        else:
-            other = self.script.declare(value.sort)  # whatever it was before: anything
-        pair = (other, value) if instruction.unless else (value, other)
-        return self.script.select(guard, *pair)
+        is_control = instruction.stem == "ld.param" or any(
+            operand in self.control or operand in _SPECIAL for operand in operands
+        )
+        if guard.literal is None:
+            # Whatever it was before: if nothing, anything.
+            other = self.registers.get(name) or self.script.declare(value.sort)
+            is_control |= name in self.control
+            pair = (other, value) if instruction.unless else (value, other)
+            value = self.script.select(guard, *pair)
+        if is_control and value.literal is None and not self.has_places:
+            raise Refused(f"{instruction.opcode} of an operand and a count, address or thread")
+        self._write(name, value, is_control=is_control and value.literal is not None)
 
-    def _computed(self, instruction: Instruction, place: Place, name: str) -> Term:
-        script, (_, *operands) = self.script, instruction.operands
+    def _write(self, name: str, value: Term, *, is_control: bool = False) -> None:
+        self.registers[name] = value
+        (self.control.add if is_control else self.control.discard)(name)
+
+    def _argument(self, address: str) -> Term:
+        """An argument by its number: CuPy's arrays begin with their address."""
+        launch = self.launch
+        target = self.target.address
+        arguments = (_SOURCE, launch.length, target, launch.threads)
+        found = re.fullmatch(r"\[\w+_param_([0-3])\]", address)
+        if not found:
+            raise Refused(address)
+        return bits(arguments[int(found[1])], 64)
+
+    def _load(self, instruction: Instruction) -> None:
+        _, _, kind = instruction.opcode.rpartition(".")
+        if not re.fullmatch(r"[bfu](8|16|32|64)", kind):
+            raise Refused(instruction.opcode)
+        width, names = int(kind[1:]), instruction.written
+        address = self._address(instruction.operands[1], width * len(names))
+        array = self.target if address >= _TARGET else self.source
+        for lane, name in enumerate(names):
+            value = array.load(address + lane * width // 8, width, self.thread)
+            self._write(name, self.script.resize(value, self.sort(name).width, signed=False))
+
+    def _store(self, instruction: Instruction) -> None:
+        width = int(instruction.opcode.rpartition(".")[2][1:])
+        names = _REGISTER.findall(instruction.operands[1])
+        address = self._address(instruction.operands[0], width * len(names))
+        if self.target is not self.source and address < _TARGET:
+            raise Refused(f"a store at {address:#x}")
+        for lane, name in enumerate(names):
+            value = self.register(name)
+            if name in self.control or value.sort.width < width:
+                raise Refused(f"{instruction.opcode} of {name}")
+            value = self.script.extract(value, 0, width)
+            self.target.store(address + lane * width // 8, value, self.thread)
+
+    def _address(self, operand: str, width: int) -> int:
+        """The address of so many bits, which are aligned."""
+        found = re.fullmatch(r"\[(%rd\d+)(?:\+(-?\d+))?\]", operand)
+        base = self.register(found[1]) if found else None
+        if not found or not base or base.literal is None:
+            raise Refused(f"address {operand}")
+        address = base.literal + int(found[2] or 0)
+        if address % (width // 8):
+            raise Refused(f"{width} bits at {address:#x}")
+        return address
+
+    def _computed(self, instruction: Instruction) -> Term:
+        script, (name, *operands) = self.script, instruction.operands
         stem, *modifiers, kind = instruction.opcode.split(".")
+        if not _REGISTER.fullmatch(name):
+            raise Refused(f"{instruction.opcode} of {name}")
         if kind == "pred":
             if modifiers or stem not in ("mov", "not", "and", "or", "xor"):
                 raise Refused(instruction.opcode)
-            truths = [self.register(operand, place) for operand in operands]
+            truths = [self.register(operand) for operand in operands]
             if any(truth.sort != BOOL for truth in truths):
                 raise Refused(instruction.opcode)
             if stem == "xor":
@@ -195,18 +353,16 @@ class _Slice:
         def read(count: int) -> list[Term]:
             if len(operands) != count:
                 raise Refused(f"{instruction.opcode} of {len(operands)} operands")
-            return [self.read(operand, place, width) for operand in operands]
+            return [self.read(operand, width) for operand in operands]
 
-        if instruction.stem == "ld.global":
-            return self._load(instruction, place, name, letter, width)
         if letter == "f" and stem in _FLOATS and set(modifiers) <= {"rn", "ftz"}:
             numbers = [script.number(operand) for operand in read(len(operands))]
             return script.bits(script.apply(stem, *numbers, flush="ftz" in modifiers))
         if stem == "setp":
             return self._compared(modifiers, letter, read(2))
         if stem == "selp" and not modifiers:
-            yes, no = (self.read(operand, place, width) for operand in operands[:2])
-            return script.select(self.register(operands[2], place), yes, no)
+            yes, no = (self.read(operand, width) for operand in operands[:2])
+            return script.select(self.register(operands[2]), yes, no)
         if stem == "mov" and not modifiers:
             return read(1)[0]
         if stem == "prmt" and not modifiers:
@@ -214,26 +370,54 @@ class _Slice:
         if letter == "f":
             raise Refused(instruction.opcode)
         if stem in ("shl", "shr") and not modifiers:
-            amount = operands[1]
-            if not amount.isdigit() or int(amount) >= width:
-                raise Refused(f"{instruction.opcode} by {amount}")
-            shift = {"shl": "shl", "shr": "ashr" if letter == "s" else "lshr"}[stem]
-            return script.apply(shift, *read(2))
+            return self._shifted(stem, letter, operands, width)
         if stem == "mul" and modifiers == ["wide"] and letter in "su":
             wide = [script.resize(o, 2 * width, signed=letter == "s") for o in read(2)]
             return script.apply("mul", *wide)
         if stem == "mul" and modifiers == ["lo"]:
             return script.apply("mul", *read(2))
         if stem == "cvt" and len(modifiers) == 1 and modifiers[0][0] in "su" and letter in "su":
-            source = self.register(operands[0], place)
+            source = self.register(operands[0])
             narrow = script.resize(source, width, signed=False)
             if narrow.sort.width > source.sort.width:
                 raise Refused(instruction.opcode)
             made = script.resize(narrow, int(modifiers[0][1:]), signed=letter == "s")
             return script.resize(made, self.sort(name).width, signed=modifiers[0][0] == "s")
+        if stem in _ENDS and not modifiers and letter in "su":
+            pair = read(2)
+            return script.select(script.apply(f"{letter}{_ENDS[stem]}", *pair), *pair)
+        if stem == "abs" and not modifiers and letter == "s":
+            (value,) = read(1)
+            is_negative = script.apply("slt", value, bits(0, width))
+            return script.select(is_negative, script.apply("neg", value), value)
+        if stem == "clz" and not modifiers:
+            return script.resize(script.leading_zeros(*read(1)), 32, signed=False)
+        if stem == "bfi" and not modifiers:
+            return self._inserted(operands, width)
         if stem in _INTEGERS and not modifiers:
             return script.apply(stem, *read(len(operands)))
         raise Refused(instruction.opcode)
+
+    def _shifted(self, stem: str, letter: str, operands: list[str], width: int) -> Term:
+        """Amounts are of 32 bits, and those beyond the width are the width (9.7.8)."""
+        script, whole = self.script, max(width, 32)
+        value, by = operands
+        is_signed = stem == "shr" and letter == "s"
+        operation = "shl" if stem == "shl" else "ashr" if is_signed else "lshr"
+        operand = script.resize(self.read(value, width), whole, signed=is_signed)
+        amount = script.resize(self.read(by, 32), whole, signed=False)
+        return script.resize(script.apply(operation, operand, amount), width, signed=False)
+
+    def _inserted(self, operands: list[str], width: int) -> Term:
+        """Bits of one operand in place of those of another, from a place on (9.7.1)."""
+        inserted, into, first, length = operands
+        script, place, size = self.script, self.read(first, 32), self.read(length, 32)
+        if place.literal is None or size.literal is None or place.literal + size.literal > width:
+            raise Refused(f"a field of {length} bits at {first}")
+        ones = (1 << size.literal) - 1 << place.literal
+        moved = script.apply("shl", self.read(inserted, width), bits(place.literal, width))
+        kept = script.apply("and", self.read(into, width), bits(~ones, width))
+        return script.apply("or", kept, script.apply("and", moved, bits(ones, width)))
 
     def _compared(self, modifiers: list[str], letter: str, pair: list[Term]) -> Term:
         relation, *rest = modifiers
@@ -250,50 +434,22 @@ class _Slice:
             raise Refused(f"setp.{relation}.b")
         return self.script.apply(f"{letter}{relation}", *pair)
 
-    def _load(
-        self, instruction: Instruction, place: Place, name: str, letter: str, width: int
-    ) -> Term:
-        if place[0] != self.block or letter == "s":
-            raise Refused(f"{instruction.opcode} of {name}")
-        lane = place[1], instruction.written.index(name)
-        if lane not in self.loaded:
-            unknown = "x" if not self.loaded else None
-            self.loaded[lane] = self.script.declare(Sort("bits", width), unknown)
-        return self.script.resize(self.loaded[lane], self.sort(name).width, signed=False)
 
+def elements(
+    ptx: str, source: int, target: int, launches: Iterable[Launch]
+) -> Iterator[tuple[Script, Term, Term]]:
+    """For each element of each launch: a script, the operand, and the result; each once.
 
-def stores(ptx: str) -> Iterator[tuple[Script, Term, Term]]:
-    """For each register that is stored: a script, the element that was loaded, the one stored."""
+    ``source`` and ``target`` are the bits of an element.
+    """
     widths, blocks = parse(ptx)
-    if not any(i.stem == "st.global" for block in blocks for i in block):
-        raise Refused("a kernel that stores nothing")
-    for number, block in enumerate(blocks):
-        loads = [at for at, i in enumerate(block) if i.stem == "ld.global"]
-        saved = [at for at, i in enumerate(block) if i.stem == "st.global"]
-        if len(loads) != len(saved):
-            raise Refused(f"{len(loads)} loads and {len(saved)} stores in a block")
-        for load, store in zip(loads, saved, strict=True):
-            (into, source), (target, stored) = block[load].operands, block[store].operands
-            if block[store].guard or block[load].guard or load > store:
-                raise Refused("a load or store under a condition, or a store before its load")
-            if _offset(source) != _offset(target) or (
-                block[load].opcode[2:] != block[store].opcode[2:]
-            ):
-                raise Refused(f"{block[load]} and {block[store]}")
-            width = int(block[store].opcode.rpartition(".")[2][1:])
-            for lane, register in enumerate(_REGISTER.findall(stored)):
-                script = Script()
-                part = _Slice(script, widths, blocks, number)
-                value = part.register(register, (number, store))
-                if value.sort.width > width:
-                    value = script.extract(value, 0, width)
-                if set(part.loaded) != {(load, lane)}:
-                    raise Refused(f"{stored} of {into} depends on another element")
-                yield script, part.loaded[load, lane], value
-
-
-def _offset(address: str) -> str:
-    found = re.fullmatch(r"\[%rd\d+(\+-?\d+)?\]", address)
-    if not found:
-        raise Refused(address)
-    return found[1] or ""
+    known = set()
+    for launch in launches:
+        script = Folded()
+        run = _Run(script, widths, blocks, launch, source, target)
+        for operand, result in zip(run.operands, run.results(), strict=False):
+            made, x, y = script.cut(operand, result)
+            text = "\n".join((*made.lines, y.text))
+            if text not in known:
+                known.add(text)
+                yield made, x, y

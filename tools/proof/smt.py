@@ -45,7 +45,7 @@ def exponent(sort: Sort) -> str:
 
 
 class Term(NamedTuple):
-    """A name or constant of SMT-LIB; ``literal`` is the value of a constant bit-vector."""
+    """A name or constant of SMT-LIB; ``literal`` is the value of a constant one."""
 
     text: str
     sort: Sort
@@ -271,4 +271,4 @@ def bits(value: int, width: int) -> Term:
 
 def truth(value: bool) -> Term:
     """A constant truth."""
-    return Term(str(value).lower(), BOOL)
+    return Term(str(value).lower(), BOOL, int(value))

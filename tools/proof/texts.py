@@ -9,85 +9,25 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from functools import cache
-from itertools import permutations, product
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from tensor_round.contract.dtypes import BY_NAME, ROUNDABLE, DType
-from tensor_round.contract.functions import Convert, Function, ReducePrecision, RoundToIntegral
-from tensor_round.contract.rounding import Rounding
+from tensor_round.contract.dtypes import DType
 from tensor_round_service.backends.cpu import conversions as numpy_conversions
 from tensor_round_service.backends.cpu import floats, narrow_floats
 from tensor_round_service.backends.cpu.llvm import optimized, target_machine
 from tensor_round_service.backends.cpu.llvm_conversions import LANES as LANES
 from tensor_round_service.backends.cpu.llvm_conversions import conversion_text, is_supported
 from tensor_round_service.backends.cpu.llvm_kernels import module_text
-from tensor_round_service.backends.cuda.conversions import conversion_kernel, distinct
-from tensor_round_service.backends.cuda.kernels import ROUND_KERNELS
+from tensor_round_service.backends.cuda.launches import launch_of
 from tensor_round_verify import reference
 
-FLOATS = tuple(dtype for dtype in ROUNDABLE if dtype.is_float)
-#: Types with fewer bits of exponent and fraction, as ``reduce_precision`` gets them: one as IEEE
-#: 754 has it, one with fewer of one alone, and the least there is.
-REDUCTIONS = ((5, 10), (8, 7), (2, 23), (11, 3), (1, 0))
+from .cases import Case
+from .ptx import Launch
+
 Edit = Callable[[str], str]
-
-
-class Case(NamedTuple):
-    """What a text computes."""
-
-    function: Function
-    source: DType
-    target: DType
-
-    @property
-    def types(self) -> str:
-        """``float32``, or ``float32 to int8``."""
-        if self.source is self.target:
-            return self.source.name
-        return f"{self.source.name} to {self.target.name}"
-
-    @property
-    def manner(self) -> str:
-        """``ties_to_even``, ``ties_to_even saturated``, or ``ties_to_even 5 10``."""
-        function, words = self.function, str(self.function.rounding)
-        if isinstance(function, ReducePrecision):
-            return f"{words} {function.exponent_bits} {function.mantissa_bits}"
-        is_saturated = isinstance(function, Convert) and function.saturates
-        return f"{words} saturated" if is_saturated else words
-
-    @classmethod
-    def named(cls, types: str, manner: str) -> Case:
-        """The case of these words."""
-        source, _, target = types.partition(" to ")
-        direction, *words = manner.split()
-        rounding = Rounding(direction)
-        function: Function = RoundToIntegral(rounding)
-        if target:
-            function = Convert(rounding, saturates=words == ["saturated"])
-        elif words:
-            function = ReducePrecision(rounding, *map(int, words))
-        return cls(function, BY_NAME[source], BY_NAME[target or source])
-
-
-ROUNDINGS = tuple(
-    Case(RoundToIntegral(rounding), dtype, dtype) for dtype in FLOATS for rounding in Rounding
-)
-
-
-def conversions() -> Iterator[Case]:
-    """Every conversion, and some reductions of precision of every float."""
-    for source, target in permutations(BY_NAME.values(), 2):
-        functions = [Convert(*each) for each in product(Rounding, (False, True))]
-        for function in dict.fromkeys(distinct(each, source, target) for each in functions):
-            yield Case(function, source, target)
-    floats = [dtype for dtype in BY_NAME.values() if dtype.is_float]
-    for dtype, rounding, reduction in product(floats, Rounding, REDUCTIONS):
-        reduced = ReducePrecision(rounding, *reduction)
-        if not reduced.is_copy(dtype, dtype):
-            yield Case(reduced, dtype, dtype)
 
 
 def unchanged(text: str) -> str:
@@ -97,9 +37,20 @@ def unchanged(text: str) -> str:
 
 def cuda_text(case: Case) -> str:
     """The functions of a GPU kernel: ``lanes`` rounds a ``word``, ``converted`` converts one."""
-    if isinstance(case.function, RoundToIntegral):
-        return ROUND_KERNELS[case.source, case.function.rounding].preamble
-    return conversion_kernel(*case).preamble
+    return launch_of(*case, 1).kernel.preamble
+
+
+def launches(case: Case) -> Iterator[Launch]:
+    """Launches of a GPU kernel: elements, what says how many, threads, and whether in place.
+
+    They have whole carriers, with and without elements after them, and less than one carrier.
+    """
+    whole = next(n for n in range(1, 1 << 10) if launch_of(*case, n + 1).threads > 1)
+    over = case.source.width == case.target.width
+    for count in dict.fromkeys((5 * whole + whole - 1, 2 * whole, *range(1, min(whole, 3)))):
+        for is_over in (False, True)[: 1 + over]:
+            launch = launch_of(*case, count)
+            yield Launch(count, launch.length, launch.threads, is_over)
 
 
 def llvm_texts(dtype: DType) -> list[str]:

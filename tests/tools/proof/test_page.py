@@ -7,10 +7,10 @@ from collections import Counter
 from pathlib import Path
 
 from proof import page
+from proof.cases import FLOATS, ROUNDINGS, compiled_conversions
 from proof.claims import CASTS
 from proof.faults import FAULTS
 from proof.prove import TABLES, all_jobs, read
-from proof.texts import FLOATS, ROUNDINGS
 from tensor_round.contract.rounding import Rounding
 
 ROOT = Path(__file__).parents[3]
@@ -38,6 +38,10 @@ def test_the_table_has_every_text() -> None:
     for architecture in sorted(ARCHITECTURES):
         for flush in ("", " -ftz"):
             counts[f"PTX sm_{architecture}{flush}"] = len(ROUNDINGS)
+    turns = Counter(turn % len(ARCHITECTURES) for _, turn in compiled_conversions())
+    for architecture in sorted(ARCHITECTURES):
+        count = turns[ARCHITECTURES.index(architecture)]
+        counts[f"casts: PTX sm_{architecture} -ftz"] = count
     counts |= Counter(job.way for job in jobs if job.way in CASTS)
     versions = {name.lower(): version for name, version in stated().items()}
     assert page.table(counts, versions) == TABLE, "make prove LOCKED=1 ARGS=--record"
@@ -55,3 +59,4 @@ def test_the_page_of_the_proof_counts_right() -> None:
     text = (ROOT / "docs" / "exactness.md").read_text()
     assert f"has {len(FAULTS)} of them" in text
     assert f"{len(ROUNDINGS) * 2 * len(ARCHITECTURES)} texts for four architectures" in text
+    assert f"each float, {len([*compiled_conversions()])} texts" in text
