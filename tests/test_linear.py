@@ -145,6 +145,8 @@ PATTERNS: dict[str, Pattern] = {
     "tensor_round_service.process.command_line._OF_KUBERNETES": Pattern(
         "fullmatch", "_ SERVICE_ PORT _PORT_1 _TCP 1"
     ),
+    "tensor_round_service.net.forwarded._NODE": Pattern("fullmatch", "[ ] : 1 . a"),
+    "tensor_round_service.net.forwarded._PAIR": Pattern("match", 'for = " \\ ; , a \t'),
     "tensor_round_service.process.logs._CONTROLS": Pattern("finditer", "\n a \x7f"),
     "tensor_round_service.settings._ORIGIN": Pattern("fullmatch", "http:// a : :80 [ ] . /"),
     "tensor_round_service.settings._HOST": Pattern("fullmatch", "a [ ] : ."),

@@ -460,9 +460,9 @@ def test_workers_are_summed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert len(told) == 1
     reads, real = list[Path](), counters._read
 
-    def read(path: Path) -> counters.Worker:
+    def read(path: Path, nbytes: int) -> counters.Worker:
         reads.append(path)
-        return real(path)
+        return real(path, nbytes)
 
     monkeypatch.setattr(counters, "_read", read)
     *_, last = workers[0].report([*MODELS, NEWEST])

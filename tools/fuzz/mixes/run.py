@@ -39,7 +39,9 @@ WARM_UP = 200
 BUDGET = 4096 * MIB
 #: The most that one large request can have of it.
 WHOLE = BUDGET - BUDGET // 16
-MOST_GROWTH = 16 * MIB
+#: What a service keeps of the conversions that it is asked for: 64 compiled kernels of about 1 MiB,
+#: and as many tables.
+MOST_GROWTH = 96 * MIB
 #: Seconds in which memory and descriptors must be back.
 SETTLE = 15.0
 #: Parts of log lines that report a failure of the service itself.

@@ -37,6 +37,9 @@ COMMON = tuple(
     for name in ("float32", "float16", "bfloat16", "float64", "float8_e4m3fn", "float8_e5m2")
 )
 
+#: What is compiled at most beside the common types, about 1 MiB each: callers choose it.
+MOST_ASKED = 64
+
 #: AMD's processors since Zen. They follow a run of memory across pages: float32 and float64 take
 #: up to a third longer if the kernels ask for the next page too. An Intel gained by that.
 _PREFETCHES_BY_ITSELF = "znver"
@@ -58,7 +61,7 @@ class LlvmKernels:
     def __init__(self) -> None:
         self._rounders: dict[tuple[DType, Rounding], Loop] = {}
         self._conversions: dict[tuple[Function, DType, DType], Loop] = {}
-        #: What was asked for, also what there is no text of.
+        #: What was asked for.
         self._asked: set[Work] = set(COMMON)
         self._wanted: deque[Work] = deque(COMMON)
         #: Held while a thread takes what is wanted, or ends.
@@ -73,17 +76,15 @@ class LlvmKernels:
         return self._conversions.get((function, source, target))
 
     def ask(self, function: Function, source: DType, target: DType) -> None:
-        """Have a kernel compiled and proved, if there can be one."""
+        """Have a kernel compiled and proved, if there can be one, and there are not too many."""
         is_rounding = isinstance(function, RoundToIntegral)
         work: Work = source if is_rounding else (function, source, target)
-        if work in self._asked:
+        if work in self._asked or not (self._is_usable and _has_text(work)):
             return
         with self._lock:
-            if work in self._asked:
+            if work in self._asked or len(self._asked) >= len(COMMON) + MOST_ASKED:
                 return
             self._asked.add(work)
-            if not (self._is_usable and _has_text(work)):
-                return
             self._wanted.append(work)
             if not self._is_compiling:
                 self._is_compiling = True

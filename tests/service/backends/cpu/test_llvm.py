@@ -195,6 +195,20 @@ def test_a_conversion_is_compiled_when_it_is_first_asked_for() -> None:
         assert kernels.get(*without_text) is None
 
 
+def test_callers_have_so_many_conversions_compiled_and_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(llvm, "MOST_ASKED", 2)
+    kernels = LlvmKernels()
+    function, source = Convert(Rounding.TIES_TO_EVEN), BY_NAME["float32"]
+    targets = [BY_NAME[name] for name in ("bfloat16", "float16", "int8", "float8_e5m2")]
+    for target in targets:
+        kernels.ask(function, source, target)
+    kernels.wait()
+    found = [kernels.get(function, source, target) is not None for target in targets]
+    assert found == [True, True, False, False]
+
+
 def test_a_judge_has_no_conversion_compiled_and_judges_those_that_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
