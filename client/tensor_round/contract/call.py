@@ -19,21 +19,73 @@ MAX_AMPLIFICATION, UNAMPLIFIED_BYTES = 64, 16 << 20
 
 
 @dataclass(frozen=True)
+class Parameters:
+    """The scale and the zero point of a function of :class:`Linear` quantization.
+
+    Both have a dimension for each of the input's, and lie behind it in a payload: first the scale,
+    then the zero point if there is one. ``blocks`` has a size for each dimension: the element at
+    index i there has the parameters at index ``i // size``. So it is the dimension's whole size
+    where one parameter is for all, and 1 where each index has its own. The last block of a
+    dimension may be shorter. Use :meth:`of`, which validates, to make one.
+    """
+
+    scale: Layout
+    zero_point: Layout | None
+    blocks: tuple[int, ...]
+
+    @classmethod
+    def of(
+        cls,
+        shape: Sequence[int],
+        scale: Layout,
+        zero_point: DType | None = None,
+        blocks: Sequence[int] | None = None,
+    ) -> Parameters:
+        """The parameters of a tensor of that shape, with a packed zero point for each scale.
+
+        By default a dimension is divided evenly. Raises :class:`ValueError` for blocks that do not
+        make as many parameters as the scale has.
+        """
+        counts = scale.shape
+        if blocks is None:
+            blocks = [-(-size // max(n, 1)) or 1 for size, n in zip(shape, counts, strict=True)]
+        for size, block, count in zip(shape, blocks, counts, strict=True):
+            if block < 1 or (-(-size // block) != count and (size, count) != (0, 1)):
+                raise ValueError(f"blocks of {block} do not divide {size} elements into {count}")
+        points = None if zero_point is None else Layout.of(zero_point, counts)
+        return cls(scale, points, tuple(blocks))
+
+    @cached_property
+    def nbytes(self) -> int:
+        """Bytes of scale and zero point in a payload."""
+        return self.scale.byte_length + (self.zero_point.byte_length if self.zero_point else 0)
+
+
+@dataclass(frozen=True)
 class Call:
     """Apply ``function`` to every element of a tensor, into one of the same shape.
 
     A payload has ``input.byte_length`` bytes, or ``shortest_input`` bytes: DirectML rounds lengths
-    up to a multiple of 4, and senders need not.
+    up to a multiple of 4, and senders need not. Behind it are the bytes of ``parameters``, if the
+    function has any.
     """
 
     function: Function
     input: Layout
     output: Layout
     shortest_input: int
+    parameters: Parameters | None = None
+
+    @cached_property
+    def payload_bytes(self) -> int:
+        """Bytes of memory that a payload takes: the input, and the parameters behind it."""
+        return self.input.byte_length + (self.parameters.nbytes if self.parameters else 0)
 
     @cached_property
     def lengths(self) -> tuple[int, ...]:
         """The valid lengths of a payload, in bytes."""
+        if self.parameters is not None:
+            return (self.payload_bytes,)
         return self.input.byte_length, self.shortest_input
 
     @property
@@ -95,7 +147,7 @@ class Call:
     @cached_property
     def nbytes(self) -> int:
         """Bytes of memory that the call needs: one buffer in place, else two."""
-        return self.input.byte_length + (0 if self.is_in_place else self.output.byte_length)
+        return self.payload_bytes + (0 if self.is_in_place else self.output.byte_length)
 
     @cached_property
     def is_flat(self) -> bool:
@@ -110,7 +162,9 @@ class Call:
         Narrower results lie at the beginning of the input's memory, each before the next operand.
         """
         fits = self.output.byte_length <= self.input.byte_length
-        return self.is_flat and (
+        # An element's parameters are known by its index: by its place if that is in C order.
+        is_ordered = self.parameters is None or self.input.is_packed
+        return (self.is_flat and is_ordered) and (
             self.input.byte_length == self.output.byte_length
             if self.keeps_width
             else self.output.dtype.width < self.input.dtype.width and fits
@@ -122,6 +176,10 @@ class Call:
         So does an output that is far larger than the input.
         """
         check_size(self.input, limit_bytes, "input")
+        if self.parameters is not None:
+            check_size(self.parameters.scale, limit_bytes, "scale")
+            if self.parameters.zero_point is not None:
+                check_size(self.parameters.zero_point, limit_bytes, "zero point")
         check_size(self.output, limit_bytes, "output")
         sent, got = self.input.byte_length, self.output.byte_length
         most = max(MAX_AMPLIFICATION * sent, UNAMPLIFIED_BYTES)

@@ -2,7 +2,8 @@
 
 A function is a value. With the types of a call's input and output it is all that a kernel is
 chosen by; the engine, the memory budget and the transports need no more of it than
-:class:`Function` has.
+:class:`Function` has. The functions of linear quantization have further operands, a scale and a
+zero point, which the call has as :class:`~tensor_round.contract.call.Parameters`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import abc
 from dataclasses import dataclass
 
-from .dtypes import DType
+from .dtypes import BY_NAME, DType
 from .rounding import Rounding
 
 
@@ -96,3 +97,60 @@ class ReducePrecision(Function):
             self.exponent_bits >= source.exponent_bits
             and self.mantissa_bits >= source.mantissa_bits
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Linear(Function):
+    """A function of linear quantization: of an element, a scale and a zero point.
+
+    A scale is a ``float16``, ``bfloat16``, ``float32``, ``int32`` or ``float8_e8m0fnu``, a zero
+    point has the quantized type; an absent one is 0. Numbers are those of IEEE 754: a scale that is
+    zero, negative, infinite or NaN is computed with, and a zero difference times a negative scale
+    is -0. A NaN that a float type gets is its quiet NaN without sign and payload; without one, the
+    largest number.
+    """
+
+    rounding: Rounding = Rounding.TIES_TO_EVEN
+
+    def is_copy(self, source: DType, target: DType) -> bool:
+        """No scale is known before it is received, 1.0 included."""
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Quantize(Linear):
+    """ONNX's QuantizeLinear: ``saturate(round(x / scale) + zero_point)``, in that order.
+
+    The quotient of the two numbers is exact, then rounded once to ``precision``, by default the
+    type of the scale. That of an ``int32`` or ``float8_e8m0fnu`` scale stays exact: neither type
+    has quotients. To an integer it is rounded to the nearest, ties to even, then the zero point is
+    added, and the sum saturates; a NaN counts as 0. To a float it is converted as by
+    :class:`Convert`, with ``saturates``; a zero point that is not 0 is added before, exactly.
+    """
+
+    precision: DType | None = None
+    saturates: bool = True
+
+    def quotient_type(self, scale: DType) -> DType | None:
+        """The type to which quotients are rounded; None if they stay exact."""
+        if self.precision is not None:
+            return self.precision
+        return scale if scale.is_float and scale.mantissa_bits else None
+
+
+@dataclass(frozen=True, slots=True)
+class Dequantize(Linear):
+    """ONNX's DequantizeLinear: ``(x - zero_point) * scale``.
+
+    Difference and product are exact, and the product is rounded once to the output's type.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class FakeQuantize(Quantize):
+    """:class:`Quantize` to the type ``through``, then :class:`Dequantize` with the same operands.
+
+    ``through`` is the type of the zero point, too.
+    """
+
+    through: DType = BY_NAME["uint8"]

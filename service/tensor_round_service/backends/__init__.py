@@ -51,7 +51,7 @@ class Backend(Protocol):
         """Uninitialized memory for bodies of requests and responses."""
 
     def round(self, call: Call, source: Bytes, target: Bytes) -> str:
-        """Round ``source`` (``call.input.byte_length`` bytes) into ``target`` (the output's).
+        """Round ``source`` (``call.payload_bytes`` bytes) into ``target`` (the output's).
 
         ``target`` is that of :func:`in_place` only if ``call.is_in_place``; otherwise the two
         share no byte. Every byte of ``target`` is written, gaps with zeros. Returns the name of the

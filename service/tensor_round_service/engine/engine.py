@@ -75,7 +75,8 @@ class Engine:
         """
         if target is None:
             if call.is_in_place:
-                target = source if call.keeps_width else in_place(call, source)
+                is_whole = call.keeps_width and call.parameters is None
+                target = source if is_whole else in_place(call, source)
             else:
                 target = job.allocate(call.output.byte_length)
         try:

@@ -84,6 +84,7 @@ def is_worthwhile(backend: Backend, call: Call) -> bool:
     return (
         MIN_BYTES <= call.nbytes <= backend.inline_bytes
         and call.is_in_place
+        and call.parameters is None  # they come behind the input
         and not call.is_copy
         and call_cost(call) <= call.nbytes
         and layout.element_bytes == layout.byte_length

@@ -33,7 +33,7 @@ async def receive(
     overlaps: bool = True,
     refusal: Callable[[int, tuple[int, ...]], PayloadSizeMismatch] = wrong_size,
 ) -> Bytes:
-    """Reserve memory, receive a call's tensor into it, and store the time that took in the job.
+    """Reserve memory, receive a call's payload into it, and store the time that took in the job.
 
     ``needed_bytes`` are still to be reserved. ``lengths`` are those that the payload may have. With
     ``overlaps`` a large tensor is rounded in place while it arrives. ``job.began`` must be set.
@@ -44,7 +44,7 @@ async def receive(
         source = await admit(source, job, needed_bytes)
     elif needed_bytes:
         job.reserve(needed_bytes)
-    nbytes = call.input.byte_length
+    nbytes = call.payload_bytes
     memory = job.allocate(nbytes)
     progress = None
     if overlaps and call.nbytes >= MIN_BYTES:

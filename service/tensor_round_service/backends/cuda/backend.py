@@ -196,8 +196,8 @@ class CupyBackend:
             pipeline.close()
 
     def _is_for_host(self, call: Call) -> bool:
-        # The host copies faster, as integers are that are rounded.
-        if self._lost or call.is_copy:
+        # The host copies faster, as integers are that are rounded. It alone quantizes.
+        if self._lost or call.is_copy or call.parameters is not None:
             return True
         nbytes = max(call.input.byte_length, call.output.byte_length)
         least = self.policy.min_bytes
