@@ -15,6 +15,7 @@ from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.functions import Convert, Function, ReducePrecision
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends import Backend, Bytes
+from tensor_round_service.backends import in_place as in_place_memory
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.engine.overlap import PIECE_BYTES
 from tensor_round_verify.conversions.reference import cast, reduced
@@ -35,8 +36,9 @@ def run(backend: Backend, call: Call, source: bytes, *, in_place: bool = False) 
     given = backend.allocate(len(source))
     given[:] = np.frombuffer(source, np.uint8)
     if in_place:
-        backend.round(call, given, given)
-        return given.tobytes()
+        result = in_place_memory(call, given)
+        backend.round(call, given, result)
+        return result.tobytes()
     target = backend.allocate(call.output.byte_length)
     target[:] = STALE
     backend.round(call, given, target)

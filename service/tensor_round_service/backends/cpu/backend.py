@@ -7,7 +7,7 @@ import mmap
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from copy import copy
 from dataclasses import dataclass
@@ -22,6 +22,7 @@ from tensor_round.contract.layout import Layout
 
 from .. import Bytes, Round
 from .loops import LOOPS, Loop, loop
+from .quantization import SPLIT_BYTES, Linear
 from .strided import copy_strided, run_strided
 
 #: Parts of a run for different threads begin at multiples of this.
@@ -115,7 +116,9 @@ class NumpyBackend:
     def round(self, call: Call, source: Bytes, target: Bytes) -> str:
         """Round ``source`` into ``target``; see :meth:`.Backend.round`."""
         output = call.output
-        if call.is_copy:
+        if call.parameters is not None:
+            self._quantize(call, source, target)
+        elif call.is_copy:
             if source is not target:
                 copy_strided(call, source, target)
         elif call.is_flat:
@@ -126,8 +129,8 @@ class NumpyBackend:
             count = target.size // output.dtype.itemsize
             self._run(call, target, target, count, count * output.dtype.itemsize)
         else:
-            of = call.function, call.input.dtype, output.dtype
-            run_strided(loop(*of).run, call, source, target)
+            run = loop(call.function, call.input.dtype, output.dtype).run
+            run_strided(lambda x, y, count, _: run(x, y, count), call, source, target)
         if call.is_flat and output.element_bytes < target.size:
             target[output.element_bytes :] = 0
         if output.has_spare_bits:
@@ -143,7 +146,10 @@ class NumpyBackend:
                 self._kernels.ask(*of)
             by = LOOPS[type(call.function)](*of)
         if source.size >= by.split_bytes and self._threads > 1:
-            self._run_on_all_cores(by, call, source, target, count)
+            self._run_on_all_cores(
+                lambda part: by.run(part.operands, part.results, part.count),
+                _parts(call, source, target, count, self._threads),
+            )
             return
         results = target if nbytes == target.size else target[:nbytes]
         operands = results
@@ -152,17 +158,27 @@ class NumpyBackend:
             operands = source if length == source.size else source[:length]
         by.run(operands, results, count)
 
-    def _run_on_all_cores(
-        self, by: Loop, call: Call, source: Bytes, target: Bytes, count: int
-    ) -> None:
-        # A multiple of the page size, so that no element is divided.
-        step = -(-count // self._threads // PAGE) * PAGE
-        own, *others = _parts(call, source, target, count, step)
+    def _quantize(self, call: Call, source: Bytes, target: Bytes) -> None:
+        """Make every element of ``target``, by the parameters behind the operands."""
+        linear, count = Linear(call, source), call.output.element_count
+        operands, results = source[: call.input.element_bytes], target[: call.output.element_bytes]
+        if not (call.is_flat and call.input.is_packed):
+            run_strided(linear.run, call, source, target)
+        elif operands.size >= SPLIT_BYTES and self._threads > 1:
+            self._run_on_all_cores(
+                lambda part: linear.run(part.operands, part.results, part.count, part.start),
+                _parts(call, operands, results, count, self._threads),
+            )
+        else:
+            linear.run(operands, results, count)
+
+    def _run_on_all_cores(self, run: Callable[[_Part], object], parts: Iterator[_Part]) -> None:
+        own, *others = parts
         pending: list[Future[object]] = []
         try:
             for part in others:
-                pending.append(self._pool.submit(by.run, part.operands, part.results, part.count))
-            by.run(own.operands, own.results, own.count)
+                pending.append(self._pool.submit(run, part))
+            run(own)
         finally:
             # Return only when no thread writes into the caller's memory any more.
             wait(pending)
@@ -178,10 +194,11 @@ class NumpyBackend:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A part of a call for one thread: so many elements, and where its results belong."""
+    """A part of a call for one thread: its elements, and where its results belong."""
 
     operands: Bytes
     results: Bytes
+    start: int
     count: int
     place: Bytes
 
@@ -197,8 +214,8 @@ def clear_spare_bits(target: Bytes, layout: Layout) -> None:
     target[layout.element_bytes - 1] &= 0x0F
 
 
-def _parts(call: Call, source: Bytes, target: Bytes, count: int, step: int) -> Iterator[_Part]:
-    """A call in parts of ``step`` elements; ``operands`` of equal width in place are ``results``.
+def _parts(call: Call, source: Bytes, target: Bytes, count: int, threads: int) -> Iterator[_Part]:
+    """A call in parts for threads; ``operands`` of equal width in place are ``results``.
 
     Narrower results in place begin where their part's operands do, and are moved when all threads
     are done: else a thread would overwrite the operands of another.
@@ -206,12 +223,14 @@ def _parts(call: Call, source: Bytes, target: Bytes, count: int, step: int) -> I
     source_type, target_type = call.input.dtype, call.output.dtype
     # With padding behind the results, they may be as long as the operands.
     is_narrowed = not call.keeps_width and np.may_share_memory(source, target)
+    # A multiple of the page size, so that no element is divided.
+    step = -(-count // threads // PAGE) * PAGE
     for start in range(0, count or 1, step or 1):
         stop = min(start + step, count)
         place = target[target_type.nbytes(start) : target_type.nbytes(stop)]
         if source is target and not is_narrowed:
-            yield _Part(place, place, stop - start, place)
+            yield _Part(place, place, start, stop - start, place)
             continue
         operands = source[source_type.nbytes(start) : source_type.nbytes(stop)]
         results = operands[: place.size] if is_narrowed and start else place
-        yield _Part(operands, results, stop - start, place)
+        yield _Part(operands, results, start, stop - start, place)

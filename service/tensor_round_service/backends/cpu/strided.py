@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,10 @@ from tensor_round.contract.call import Call
 from tensor_round.contract.layout import Layout
 
 from .. import Bytes
-from .loops import Run
 
+#: Makes so many elements of the second run from those of the first, of which the first is number so
+#: many of the tensor.
+Run = Callable[[Bytes, Bytes, int, int], object]
 #: Elements that are gathered, converted and put in their places at once.
 BOX = 1 << 18
 
@@ -42,7 +45,7 @@ def run_strided(run: Run, call: Call, source: Bytes, target: Bytes) -> None:
         before = start & 1 if has_pairs else 0
         operands = _gathered(source, call.input, box, start, size, before)
         results = np.empty(call.output.dtype.nbytes(before + size), np.uint8)
-        run(operands, results, before + size)
+        run(operands, results, before + size, start - before)
         _put(results, target, call.output, box, start, before)
         start += size
 

@@ -1,0 +1,162 @@
+"""Linear quantization by every backend, held against the reference."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from support.cases.array_cases import off_wire
+from support.cases.backend_calls import run
+from support.cases.linear_calls import (
+    Operands,
+    drawn,
+    linear_call,
+    operands_of,
+    payload_of,
+    right,
+)
+from tensor_round.contract.call import Call
+from tensor_round.contract.dtypes import BY_NAME
+from tensor_round.contract.functions import Dequantize, FakeQuantize, Linear, Quantize
+from tensor_round_service.backends import Backend
+from tensor_round_service.backends.cpu.granularity import TILE
+
+OPERANDS = ("float32", "float16", "bfloat16", "int32")
+SCALES = (*OPERANDS, "float8_e8m0fnu")
+INTEGERS = ("int8", "uint8", "int16", "uint16", "int4", "uint4", "int32", "uint32")
+FLOATS = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float4_e2m1fn")
+
+
+def check(backend: Backend, call: Call, operands: Operands) -> None:
+    """Into new memory and, if the call allows it, in place."""
+    payload, want = payload_of(call, operands), right(call, operands)
+    for in_place in (False, True) if call.is_in_place else (False,):
+        with np.errstate(all="raise"):
+            made = run(backend, call, payload, in_place=in_place)
+        dtype = call.output.dtype
+        got = off_wire(made, dtype.name, want.size).view(dtype.bits)
+        wrong = np.flatnonzero(got != want)[:3]
+        told = [(hex(operands.x.reshape(-1)[i]), hex(got[i]), hex(want[i])) for i in wrong]
+        assert not told, (call, told)
+
+
+@pytest.mark.parametrize("target", [*INTEGERS, *FLOATS])
+@pytest.mark.parametrize("source", OPERANDS)
+def test_operands_of_all_types_are_quantized(backend: Backend, source: str, target: str) -> None:
+    """With a scale for each element, so that all kinds of scales meet all kinds of operands."""
+    turn = (*INTEGERS, *FLOATS).index(target)
+    for seed, (scale, has_point) in enumerate(itertools.product(SCALES, (True, False))):
+        precision = ("", "float16", "float32")[(seed + turn) % 3]
+        function = Quantize(precision=BY_NAME.get(precision), saturates=(seed + turn) % 4 > 0)
+        shape = [101 if target in FLOATS else 301]
+        call = linear_call(function, (source, scale, target), shape, shape, has_point=has_point)
+        check(backend, call, operands_of(call, seed))
+
+
+@pytest.mark.parametrize("target", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("source", [*INTEGERS, *FLOATS])
+def test_codes_of_all_types_are_dequantized(backend: Backend, source: str, target: str) -> None:
+    for seed, (scale, has_point) in enumerate(itertools.product(SCALES, (True, False))):
+        if scale != "int32":
+            types = (source, scale, target)
+            call = linear_call(Dequantize(), types, [999], [999], has_point=has_point)
+            check(backend, call, operands_of(call, seed))
+
+
+@pytest.mark.parametrize("through", ["int8", "uint16", "int4", "int32", "float8_e4m3fn"])
+@pytest.mark.parametrize("source", ["float32", "bfloat16"])
+def test_fake_quantization_is_both_ways(backend: Backend, source: str, through: str) -> None:
+    for seed, (target, has_point) in enumerate(
+        itertools.product(("float32", "float16"), (True, False))
+    ):
+        function = FakeQuantize(through=BY_NAME[through])
+        types = (source, "float32", target)
+        call = linear_call(function, types, [700], [700], has_point=has_point)
+        check(backend, call, operands_of(call, seed))
+
+
+# the shape, the scale's, the blocks if they are not even
+GRANULARITIES: dict[str, tuple[Sequence[int], Sequence[int], Sequence[int] | None]] = {
+    "scalar": ([], [], None),
+    "empty": ([3, 0], [3, 1], None),
+    "per tensor": ([3, 5], [1, 1], None),
+    "per tensor, several tiles": ([3, TILE], [1, 1], None),
+    "the last axis": ([7, 5], [1, 5], None),
+    "the last axis, an odd one of several tiles": ([TILE // 3, 7], [1, 7], None),
+    "the first axis": ([5, 7], [5, 1], None),
+    "the first axis, long": ([3, TILE + 77], [3, 1], None),
+    "an axis within": ([3, 5, 7], [1, 5, 1], None),
+    "an axis within, long": ([2, 3, 9000], [1, 3, 1], None),
+    "two axes apart": ([3, 5, 7], [3, 1, 7], None),
+    "blocks of the last axis": ([6, 64], [6, 2], None),
+    "blocks that do not divide": ([6, 65], [6, 3], [1, 32]),
+    "blocks of the first axis": ([64, 6], [2, 6], None),
+    "blocks of the first axis that do not divide": ([65, 6], [3, 6], [32, 1]),
+    "blocks of two axes": ([6, 4, 5], [2, 2, 1], None),
+    "blocks of two axes, several tiles": ([300, 333], [50, 111], None),
+    "long blocks that do not divide": ([TILE + 999], [7], [4999]),
+    "an element": ([4, 6], [4, 6], None),
+    "axes of one": ([1, 6, 1], [1, 6, 1], None),
+}
+
+
+@pytest.mark.parametrize(("shape", "counts", "blocks"), GRANULARITIES.values(), ids=GRANULARITIES)
+def test_each_element_has_the_parameters_of_its_block(
+    backend: Backend, shape: Sequence[int], counts: Sequence[int], blocks: Sequence[int] | None
+) -> None:
+    functions: tuple[tuple[Linear, tuple[str, str, str]], ...] = (
+        (Quantize(), ("float32", "float32", "int8")),
+        (Quantize(), ("float32", "float32", "uint4")),
+        (Dequantize(), ("int4", "float16", "float16")),
+        (Dequantize(), ("uint8", "float32", "float32")),
+    )
+    for seed, (function, types) in enumerate(functions):
+        call = linear_call(function, types, shape, counts, blocks=blocks)
+        check(backend, call, operands_of(call, seed))
+
+
+def test_threads_share_a_large_tensor(backend: Backend) -> None:
+    rows = 175_001
+    for counts, target in (([1, 3], "int4"), ([rows, 1], "int8"), ([1, 1], "float8_e5m2")):
+        types = ("float32", "float32", target)
+        has_point = target != "float8_e5m2"
+        call = linear_call(Quantize(), types, [rows, 3], counts, has_point=has_point)
+        check(backend, call, operands_of(call, 9))
+
+
+@pytest.mark.parametrize(
+    "strides", [([7, 1], None), (None, [7, 1]), ([1, 3], [1, 3]), ([0, 1], None)]
+)
+def test_parameters_go_by_indices_and_not_by_places(
+    backend: Backend, strides: tuple[Sequence[int] | None, Sequence[int] | None]
+) -> None:
+    shape = [3, 5]
+    types = ("float32", "float32", "int8")
+    call = linear_call(Quantize(), types, shape, [3, 1], strides=strides)
+    packed = linear_call(Quantize(), types, shape, [3, 1])
+    whole = operands_of(packed, 4)
+    lying = np.zeros(call.input.byte_length // 4, np.uint32)
+    for index in np.ndindex(3, 5):
+        at = sum(i * step for i, step in zip(index, call.input.strides, strict=True))
+        lying[at] = whole.x[index]
+    if 0 in call.input.strides:
+        whole = Operands(np.broadcast_to(lying, (3, 5)).copy(), whole.scale, whole.zero_point)
+    made = run(backend, call, payload_of(call, Operands(lying, whole.scale, whole.zero_point)))
+    want, memory = right(packed, whole).reshape(shape), np.frombuffer(made, np.uint8)
+    found = np.zeros(call.output.byte_length, np.uint8)
+    for index in np.ndindex(3, 5):
+        at = sum(i * step for i, step in zip(index, call.output.strides, strict=True))
+        found[at] = want[index]
+    assert memory.tolist() == found.tolist()
+
+
+def test_every_operand_of_16_bits_is_quantized_next_to_ties(backend: Backend) -> None:
+    """Where a quotient that is rounded twice, or not to the type of the scale, would show."""
+    for source, target in itertools.product(("float16", "bfloat16"), ("int8", "uint16")):
+        scales = drawn(source, [4, 1], 5)
+        x = np.broadcast_to(np.arange(1 << 16, dtype=np.uint16), (4, 1 << 16)).copy()
+        call = linear_call(Quantize(), (source, source, target), x.shape, [4, 1], has_point=False)
+        check(backend, call, Operands(x, scales, None))
