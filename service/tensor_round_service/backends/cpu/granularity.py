@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 #: Elements that are computed at once: with their parameters they fit into a second-level cache.
-TILE = 32 << 10
+TILE = 64 << 10
 #: A run of at least so many elements with one parameter is a tile of its own.
 LONG = 4 << 10
 
@@ -26,7 +26,8 @@ Numbers = npt.NDArray[Any]
 class Place(NamedTuple):
     """Where a tile lies: so many rows from ``row`` on, and of each the columns of a range.
 
-    Tiles with equal places have equal parameters: if no two rows differ in them, ``row`` is 0.
+    Tiles with equal places have equal parameters: if no two rows differ in them, ``row`` is 0, and
+    the columns of a tile within one block are its first one.
     """
 
     row: int
@@ -47,17 +48,27 @@ class Granularity:
         """The tiles of a range of elements, each with its range and its place."""
         while start < stop:
             row, first = divmod(start, self._columns)
+            row = 0 if self._is_repeated else row
             rows = 1
             if first or self._columns >= TILE or stop - start < self._columns:
-                last = min(self._columns, first + TILE, first + stop - start)
-                if self._block >= LONG:
-                    last = min(last, (first // self._block + 1) * self._block)
+                last = min(self._columns, self._end(first), first + stop - start)
             else:
                 rows = min(TILE, stop - start) // self._columns
                 last = self._columns
             end = start + rows * (last - first)
-            yield start, end, Place(0 if self._is_repeated else row, rows, first, last)
+            begin = first // self._block * self._block
+            if rows == 1 and last - begin <= self._block:
+                yield start, end, Place(row, 1, begin, begin + 1)
+            else:
+                yield start, end, Place(row, rows, first, last)
             start = end
+
+    def _end(self, first: int) -> int:
+        """The end of a tile within a row: of whole blocks if they are short, else in one."""
+        block = self._block
+        if block >= LONG:
+            return min(first + TILE, (first // block + 1) * block)
+        return (first + TILE) // block * block
 
     def spread(self, parameters: Numbers, place: Place) -> Any:
         """The parameter of each element of a tile: an array, or one number if all are equal."""
@@ -74,7 +85,9 @@ class Granularity:
             return table[0, 0]
         if self._block > 1:
             skipped = begin * self._block
-            table = np.repeat(table, self._block, axis=1)[:, first - skipped : last - skipped]
+            # Copied by rows of a block, which np.repeat takes several times as long for.
+            each = np.broadcast_to(table[..., None], (*table.shape, self._block))
+            table = each.reshape(len(table), -1)[:, first - skipped : last - skipped]
         return np.ascontiguousarray(table).reshape(-1)
 
     def _parameter_rows(self, rows: Numbers) -> Numbers:

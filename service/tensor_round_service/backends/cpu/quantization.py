@@ -17,8 +17,7 @@ they saturate as integers, infinities included.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -27,14 +26,14 @@ import numpy.typing as npt
 from tensor_round.contract import host_memory
 from tensor_round.contract.call import Call
 from tensor_round.contract.dtypes import DType
-from tensor_round.contract.functions import Convert, Dequantize, FakeQuantize, Quantize
+from tensor_round.contract.functions import Convert, Dequantize, FakeQuantize, Function, Quantize
 from tensor_round.contract.layout import Layout
 from tensor_round.contract.rounding import Rounding
 
 from .. import Bytes
 from .conversion_rule import ends
 from .conversions import FLOAT32, FLOAT64, chain, convert
-from .granularity import Granularity, Numbers, Place
+from .granularity import TILE, Granularity, Numbers, Place
 
 #: The sum of this and an integer below 2^22 has that integer in its last bits.
 _GRID = np.float32(1.5 * 2**23)
@@ -44,73 +43,95 @@ SPLIT_BYTES = 2 << 20
 #: Bits of a difference of 32-bit integers, and of one of 8-bit floats in units of the least.
 _WIDE_BITS = 34
 
-#: Makes the results of a tile from its operands, or an intermediate result from another.
-Stage = Callable[[Numbers, "Shared"], Numbers]
+_Float = type[np.floating[Any]]
+_Kind = type[np.number[Any]]
+#: Makes the results of a tile, in its third argument, from its operands in the first.
+Stage = Callable[[Numbers, "Tile", Numbers], object]
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    """The patterns of the least and the largest sum that saturation leaves, of each element.
+class Parameter:
+    """The numbers of a scale or zero point, one for each block, in types that have them."""
 
-    From ``least`` to ``most`` no element of the tile saturates.
-    """
+    def __init__(self, memory: Bytes, layout: Layout) -> None:
+        elements = host_memory.elements(memory[: layout.byte_length], layout)
+        with np.errstate(all="ignore"):  # a signalling NaN
+            numbers = elements.astype(np.float64).reshape(-1)
+            self._made: dict[_Kind, Numbers] = {
+                np.float64: numbers,
+                np.float32: numbers.astype(np.float32),
+            }
+            self.is_finite = bool(np.isfinite(numbers).all())
+            #: Whether it is a zero point, which +0 is not.
+            self.is_point = bool(numbers.any() or np.signbit(numbers).any())
+            #: The ends of those that are integers.
+            self.least, self.most = (
+                (int(numbers.min()), int(numbers.max()))
+                if layout.element_count and not layout.dtype.is_float
+                else (0, 0)
+            )
 
-    low: Any
-    high: Any
-    least: int
-    most: int
+    def numbers(self, kind: _Kind) -> Numbers:
+        """The numbers in float32 or float64, or the last bits of integers."""
+        if kind not in self._made:
+            self._made[kind] = self._made[np.float64].astype(np.int32).astype(kind)
+        return self._made[kind]
 
 
-@dataclass(eq=False)
-class Shared:
-    """The parameters of a tile: each a number, or an array with one for each element."""
+class Tile:
+    """The parameters of a tile's elements, and memory that all tiles of a run share."""
 
-    #: In float64, which has all numbers of scales and zero points.
-    scale: Any
-    point: Any | None
-    _window: Window | None = None
+    def __init__(
+        self,
+        spread: Callable[[Numbers], Any],
+        parameters: tuple[Parameter, Parameter | None],
+        buffers: dict[tuple[str, _Kind], Numbers],
+    ) -> None:
+        self._spread = spread
+        self._scale, self._point = parameters
+        self._buffers = buffers
+        self._made: dict[tuple[str, _Kind], Any] = {}
+        self._window: tuple[Any, Any] | None = None
 
-    @cached_property
-    def single_scale(self) -> Any:
-        """The scale in float32."""
-        return self.scale.astype(np.float32)
+    @property
+    def has_finite_scales(self) -> bool:
+        """Whether no scale of the call is infinite or NaN."""
+        return self._scale.is_finite
 
-    @cached_property
-    def single_point(self) -> Any:
-        """The zero point in float32; it must have one."""
-        return _present(self.point).astype(np.float32)
+    def scale(self, kind: _Kind) -> Any:
+        """The scale: a number, or an array with one for each element."""
+        return self._of("scale", self._scale, kind)
 
-    @cached_property
-    def byte_point(self) -> Any:
-        """The last 8 bits of the zero point."""
-        return self.short_point.astype(np.int8)
+    def point(self, kind: _Kind) -> Any:
+        """The zero point, likewise; the call must have one."""
+        assert self._point is not None
+        return self._of("point", self._point, kind)
 
-    @cached_property
-    def short_point(self) -> Any:
-        """The last 16 bits of the zero point."""
-        return _present(self.point).astype(np.int32).astype(np.int16)
+    def _of(self, name: str, parameter: Parameter, kind: _Kind) -> Any:
+        if (name, kind) not in self._made:
+            self._made[name, kind] = self._spread(parameter.numbers(kind))
+        return self._made[name, kind]
 
-    @cached_property
-    def is_finite(self) -> bool:
-        """Whether no scale is infinite or NaN."""
-        return bool(np.isfinite(self.scale).all())
+    def buffer(self, name: str, kind: _Kind, count: int) -> Numbers:
+        """Memory for elements of a type, which the next tile overwrites.
 
-    def scale_in(self, dtype: type[np.floating[Any]]) -> Any:
-        """The scale in float32 or float64."""
-        return self.single_scale if dtype is np.float32 else self.scale
+        New memory of this size is mapped, and costs a page fault a page.
+        """
+        if (name, kind) not in self._buffers:
+            self._buffers[name, kind] = np.empty(TILE, kind)
+        return self._buffers[name, kind][:count]
 
-    def window(self, lowest: int, highest: int) -> Window:
-        """The window of a type with these ends, always the same."""
+    def surely_within(self, lowest: int, highest: int) -> tuple[int, int]:
+        """The ends of what no zero point of the call lets saturate in a type with these ends."""
+        if self._point is None:
+            return lowest, highest
+        return lowest - self._point.least, highest - self._point.most
+
+    def window(self, lowest: int, highest: int) -> tuple[Any, Any]:
+        """The ends of what the zero points leave of those of a type, which are always the same."""
         if self._window is None:
-            shift = np.int32(0) if self.point is None else self.point.astype(np.int32)
-            low, high = _BASE + lowest - shift, _BASE + highest - shift
-            self._window = Window(low, high, int(np.max(low)), int(np.min(high)))
+            shift = np.int32(0) if self._point is None else self.point(np.int32)
+            self._window = lowest - shift, highest - shift
         return self._window
-
-
-def _present(point: Any | None) -> Any:
-    assert point is not None
-    return point
 
 
 class Linear:
@@ -122,21 +143,13 @@ class Linear:
         self._source, self._target = call.input.dtype, call.output.dtype
         self._granularity = Granularity(call.input.shape, parameters.blocks)
         behind = call.input.byte_length
-        scale, point = parameters.scale, parameters.zero_point
-        self._scale = _numbers_of(payload[behind:], scale)
-        self._point = None
-        if point is not None:
-            found = _numbers_of(payload[behind + scale.byte_length :], point)
-            if found.any() or np.signbit(found).any():
-                self._point = found
-        has_point = self._point is not None
-        if isinstance(function, Dequantize):
-            self._stage = _dequantizer(self._source, scale.dtype, self._target, has_point)
-        elif isinstance(function, FakeQuantize):
-            self._stage = _faker(function, self._source, scale.dtype, self._target, has_point)
-        else:
-            assert isinstance(function, Quantize)
-            self._stage = _quantizer(function, self._source, scale.dtype, self._target, has_point)
+        scale, point = parameters.scale, None
+        if parameters.zero_point is not None:
+            point = Parameter(payload[behind + scale.byte_length :], parameters.zero_point)
+            point = point if point.is_point else None
+        self._parameters = Parameter(payload[behind:], scale), point
+        types = self._source, scale.dtype, self._target
+        self._stage = _STAGES[type(function)](function, *types, point is not None)
 
     def run(self, operands: Bytes, results: Bytes, count: int, start: int = 0) -> None:
         """Make results of ``count`` operands, of which the first is number ``start`` of the call.
@@ -144,30 +157,32 @@ class Linear:
         ``results`` may begin where ``operands`` do if they are no wider. Of types of 4 bits, the
         first operand begins a byte.
         """
-        before: tuple[Place, Shared] | None = None
+        buffers: dict[tuple[str, _Kind], Numbers] = {}
+        before: tuple[Place, Tile] | None = None
         # Zero scales, infinities and NaNs raise flags, which a caller's np.seterr must not see.
         with np.errstate(all="ignore"):
             for first, last, place in self._granularity.tiles(start, start + count):
                 if before is None or before[0] != place:
-                    before = place, self._shared(place)
+                    spread = partial(self._granularity.spread, place=place)
+                    before = place, Tile(spread, self._parameters, buffers)
                 elements = _read(operands, self._source, first - start, last - first)
-                made = self._stage(elements, before[1])
-                _write(made, results, self._target, first - start)
+                self._make(elements, before[1], results, first - start)
 
-    def _shared(self, place: Place) -> Shared:
-        spread = self._granularity.spread
-        point = None if self._point is None else spread(self._point, place)
-        return Shared(spread(self._scale, place), point)
+    def _make(self, elements: Numbers, tile: Tile, results: Bytes, first: int) -> None:
+        dtype, stop = self._target, first + elements.size
+        if not dtype.is_sub_byte:
+            place = results[dtype.nbytes(first) : dtype.nbytes(stop)]
+            self._stage(elements, tile, place.view(_held(dtype)))
+            return
+        patterns = tile.buffer("patterns", np.uint8, elements.size)
+        self._stage(elements, tile, patterns)
+        if first & 1:
+            results[first // 2] |= patterns[0] << 4
+            patterns, first = patterns[1:], first + 1
+        results[first // 2 : dtype.nbytes(stop)] = host_memory.pack(patterns)
 
 
 # Memory
-
-
-def _numbers_of(memory: Bytes, layout: Layout) -> npt.NDArray[np.float64]:
-    """The numbers of parameters, in C order; they may be misaligned."""
-    elements = host_memory.elements(memory[: layout.byte_length], layout)
-    with np.errstate(all="ignore"):  # a signalling NaN
-        return elements.astype(np.float64).reshape(-1)
 
 
 def _read(memory: Bytes, dtype: DType, first: int, count: int) -> Numbers:
@@ -186,47 +201,42 @@ def _held(dtype: DType) -> np.dtype[Any]:
     return dtype.numpy if dtype.is_named_by_npy else dtype.bits
 
 
-def _write(results: Numbers, memory: Bytes, dtype: DType, first: int) -> None:
-    """Put results in their places."""
-    if not dtype.is_sub_byte:
-        place = memory[dtype.nbytes(first) : dtype.nbytes(first + results.size)]
-        place.view(results.dtype)[:] = results
-        return
-    patterns = results.view(np.uint8)
-    if first & 1:
-        memory[first // 2] |= patterns[0] << 4
-        patterns, first = patterns[1:], first + 1
-    memory[first // 2 : dtype.nbytes(first + patterns.size)] = host_memory.pack(patterns)
-
-
 @cache
 def _decoded(dtype: DType) -> npt.NDArray[np.float32]:
     """The number of each pattern of a type of at most 8 bits."""
     return np.arange(1 << dtype.width, dtype=np.uint8).view(dtype.numpy).astype(np.float32)
 
 
-def _values(elements: Numbers, dtype: DType, wide: type[np.floating[Any]]) -> Numbers:
-    """Elements in float32 or float64, which must have their numbers; maybe the same array."""
+def _values(elements: Numbers, dtype: DType, kind: _Float, tile: Tile) -> Numbers:
+    """Elements in float32 or float64, which have their numbers, in a buffer of the tile."""
+    values = tile.buffer("values", kind, elements.size)
     if dtype.is_named_by_npy:
-        return elements.astype(wide, copy=False)
-    if dtype.width == 16:  # bfloat16
-        return (elements.astype(np.uint32) << 16).view(np.float32).astype(wide, copy=False)
-    return _decoded(dtype).take(elements).astype(wide, copy=False)
+        values[:] = elements
+    elif dtype.width == 16:  # bfloat16
+        words = tile.buffer("words", np.uint32, elements.size)
+        np.left_shift(elements, 16, out=words, dtype=np.uint32)
+        values[:] = words.view(np.float32)
+    elif kind is np.float32:
+        # "clip" writes into ``out`` without a temporary array. No index is out of range.
+        _decoded(dtype).take(elements, out=values, mode="clip")
+    else:
+        values[:] = _decoded(dtype).take(elements)
+    return values
 
 
-def _converted(values: Numbers, to: DType, saturates: bool = False) -> Numbers:
-    """Floats of 32 or 64 bits as patterns of another type, rounded once, ties to even."""
+def _convert(values: Numbers, to: DType, out: Numbers, saturates: bool = False) -> None:
+    """Convert floats of 32 or 64 bits to another type, rounded once, ties to even."""
     source = FLOAT32 if values.dtype == np.float32 else FLOAT64
     if to is source:
-        return values
-    out = np.empty(to.nbytes(values.size), np.uint8)
+        out[:] = values
+        return
     steps = chain(Convert(Rounding.TIES_TO_EVEN, saturates), source, to)
-    convert(steps, source, to, values.view(np.uint8), out, values.size)
     if not to.is_sub_byte:
-        return out.view(to.bits)
-    patterns = np.empty(values.size, np.uint8)
-    host_memory.unpack(out, patterns)
-    return patterns
+        convert(steps, source, to, values.view(np.uint8), out.view(np.uint8), values.size)
+        return
+    packed = np.empty(to.nbytes(values.size), np.uint8)
+    convert(steps, source, to, values.view(np.uint8), packed, values.size)
+    host_memory.unpack(packed, out)
 
 
 def _quiet(values: Numbers) -> None:
@@ -244,51 +254,60 @@ def _quantizer(
     quotients = _quotients(function, source, scale, target)
     if target.is_float:
 
-        def to_floats(elements: Numbers, shared: Shared) -> Numbers:
-            found = quotients(elements, shared)
+        def to_floats(elements: Numbers, tile: Tile, out: Numbers) -> None:
+            found = quotients(elements, tile)
             if has_point:
-                wide = found.astype(np.float64)
-                found = _odd_sum(wide, shared.point)
-                np.copyto(found, wide, where=shared.point == 0)
+                wide, point = found.astype(np.float64), tile.point(np.float64)
+                found = _odd_sum(wide, point)
+                np.copyto(found, wide, where=point == 0)
             _quiet(found)
-            return _converted(found, target, function.saturates)
+            _convert(found, target, out, function.saturates)
 
         return to_floats
     if target.width > 16:
-        return lambda elements, shared: _wide_codes(quotients(elements, shared), shared, target)
+        return lambda elements, tile, out: _put_wide_codes(
+            quotients(elements, tile), tile.point(np.float64) if has_point else None, target, out
+        )
     levels = _levels(target)
-    is_short = target.width == 16
+    held = np.int16 if target.width == 16 else np.int8
 
-    def to_integers(elements: Numbers, shared: Shared) -> Numbers:
-        sums = levels(quotients(elements, shared), shared)
-        codes: Numbers = sums.view(np.int32).astype(np.int16 if is_short else np.int8)
+    def to_integers(elements: Numbers, tile: Tile, out: Numbers) -> None:
+        sums = levels(quotients(elements, tile), tile)
+        codes = out.view(held)
+        np.copyto(codes, sums.view(np.int32), casting="unsafe")
         if has_point:
-            codes += shared.short_point if is_short else shared.byte_point
-        return codes
+            codes += tile.point(held)
 
     return to_integers
 
 
-def _quotients(function: Quantize, source: DType, scale: DType, target: DType) -> Stage:
+def _quotients(
+    function: Quantize, source: DType, scale: DType, target: DType
+) -> Callable[[Numbers, Tile], Numbers]:
     """Quotients as rounded to their type, in float32; in float64 if they stay exact."""
     kind = function.quotient_type(scale)
     are_floats = source.is_float and scale.is_float
     is_narrow = kind is not None and max(source.width, scale.width, kind.width) <= 16
-    wide: type[np.floating[Any]] = np.float64
+    wide: _Float = np.float64
     if are_floats and (kind is FLOAT32 or is_narrow):
         wide = np.float32
     # Of an integer of at most 16 bits, numbers beyond the range of float16 are out of range.
     by_bits = wide is np.float32 and not target.is_float and target.width <= 16
 
-    def quotients(elements: Numbers, shared: Shared) -> Numbers:
-        found: Numbers = _values(elements, source, wide) / shared.scale_in(wide)
+    def quotients(elements: Numbers, tile: Tile) -> Numbers:
+        is_wide = wide is np.float32 and source is FLOAT32
+        values = elements if is_wide else _values(elements, source, wide, tile)
+        found = tile.buffer("quotients", wide, values.size)
+        np.divide(values, tile.scale(wide), out=found)
         if kind is None or kind.numpy == found.dtype:
             return found
         if by_bits:
             _quiet(found)  # a payload could be carried into the sign
             _drop(found.view(np.uint32), FLOAT32.mantissa_bits - kind.mantissa_bits)
             return found
-        return _values(_converted(found, kind).view(_held(kind)), kind, np.float32)
+        rounded = np.empty(found.size, _held(kind))
+        _convert(found, kind, rounded)
+        return _values(rounded, kind, np.float32, tile)
 
     return quotients
 
@@ -302,24 +321,25 @@ def _drop(words: Numbers, bits: int) -> None:
     words &= 0xFFFFFFFF >> bits << bits
 
 
-def _levels(target: DType) -> Stage:
+def _levels(target: DType) -> Callable[[Numbers, Tile], Numbers]:
     """Sums of :data:`_GRID` and the nearest integers, so that with the zero point they saturate."""
     lowest, highest = ends(target)
 
-    def sums(quotients: Numbers, shared: Shared) -> Numbers:
+    def sums(quotients: Numbers, tile: Tile) -> Numbers:
         if quotients.dtype == np.float64:
             quotients = np.rint(quotients).astype(np.float32)
         quotients += _GRID
         words = quotients.view(np.int32)
-        window = shared.window(lowest, highest)
-        if words.min() < window.least or words.max() > window.most:  # so are all NaNs
+        least, most = tile.surely_within(lowest, highest)
+        if words.min() < _BASE + least or words.max() > _BASE + most:  # so are all NaNs
             has_nan = np.isnan(quotients[quotients.argmax()])
             is_nan = np.isnan(quotients) if has_nan else None
-            if np.ndim(window.low) == 0:
-                np.clip(words, window.low, window.high, out=words)
+            low, high = tile.window(_BASE + lowest, _BASE + highest)
+            if np.ndim(low) == 0:
+                np.clip(words, low, high, out=words)
             else:  # np.clip takes twice as long for arrays
-                np.maximum(words, window.low, out=words)
-                np.minimum(words, window.high, out=words)
+                np.maximum(words, low, out=words)
+                np.minimum(words, high, out=words)
             if is_nan is not None:
                 np.copyto(words, _BASE, where=is_nan)
         return quotients
@@ -327,30 +347,31 @@ def _levels(target: DType) -> Stage:
     return sums
 
 
-def _wide_codes(quotients: Numbers, shared: Shared, target: DType) -> Numbers:
+def _put_wide_codes(quotients: Numbers, point: Any | None, target: DType, out: Numbers) -> None:
     """The nearest integers of 32 bits and the zero points, by float64, which has their sums."""
-    lowest, highest = ends(target)
     integers = np.rint(quotients.astype(np.float64, copy=False))
     np.copyto(integers, 0, where=np.isnan(integers))
-    if shared.point is not None:
-        integers += shared.point
-    return np.clip(integers, lowest, highest).astype(np.int64).astype(target.numpy)
+    if point is not None:
+        integers += point
+    np.copyto(out, np.clip(integers, *ends(target)).astype(np.int64), casting="unsafe")
 
 
 # Dequantization
 
 
-def _dequantizer(source: DType, scale: DType, target: DType, has_point: bool) -> Stage:
+def _dequantizer(
+    _function: Function, source: DType, scale: DType, target: DType, has_point: bool
+) -> Stage:
     is_wide = source.width > 16 or (source.is_float and has_point)
-    wide: type[np.floating[Any]] = np.float64 if is_wide else np.float32
+    kind: _Float = np.float64 if is_wide else np.float32
     bits = source.mantissa_bits + 1 if source.is_float else source.width
-    product = _products(_WIDE_BITS if is_wide else bits, scale, target, source.is_float)
+    put = _products(_WIDE_BITS if is_wide else bits, scale, target, source.is_float)
 
-    def dequantize(elements: Numbers, shared: Shared) -> Numbers:
-        values = _values(elements, source, wide)
+    def dequantize(elements: Numbers, tile: Tile, out: Numbers) -> None:
+        values = _values(elements, source, kind, tile)
         if has_point:
-            values -= shared.point if is_wide else shared.single_point
-        return product(values, shared)
+            values -= tile.point(kind)
+        put(values, tile, out)
 
     return dequantize
 
@@ -362,19 +383,20 @@ def _products(bits: int, scale: DType, target: DType, of_floats: bool) -> Stage:
     # Integers have half of their bits from 2^16 on, differences of floats from 1 on.
     unit = 1.0 if of_floats else 2.0**16
 
-    def product(values: Numbers, shared: Shared) -> Numbers:
+    def put(values: Numbers, tile: Tile, out: Numbers) -> None:
         if is_single:
-            found = values
-            found *= shared.single_scale
+            found = out if target is FLOAT32 else values
+            np.multiply(values, tile.scale(np.float32), out=found)
         elif both <= 53:
-            found = values * shared.scale
+            found = values * tile.scale(np.float64)
         else:
-            found = _odd_product(values, shared.scale, unit)
-        if of_floats or not shared.is_finite:
+            found = _odd_product(values, tile.scale(np.float64), unit)
+        if of_floats or not tile.has_finite_scales:
             _quiet(found)
-        return _converted(found, target)
+        if found is not out:
+            _convert(found, target, out)
 
-    return product
+    return put
 
 
 def _odd_product(values: Numbers, scale: Any, unit: float) -> Numbers:
@@ -404,15 +426,29 @@ def _faker(
     through = function.through
     if through.is_float or through.width > 16:
         there = _quantizer(function, source, scale, through, has_point)
-        back = _dequantizer(through, scale, target, has_point)
-        return lambda elements, shared: back(there(elements, shared), shared)
+        back = _dequantizer(function, through, scale, target, has_point)
+
+        def by_codes(elements: Numbers, tile: Tile, out: Numbers) -> None:
+            codes = np.empty(elements.size, _held(through))
+            there(elements, tile, codes)
+            back(codes, tile, out)
+
+        return by_codes
     quotients = _quotients(function, source, scale, through)
     levels = _levels(through)
-    product = _products(through.width, scale, target, of_floats=False)
+    put = _products(through.width, scale, target, of_floats=False)
 
-    def fake(elements: Numbers, shared: Shared) -> Numbers:
-        found = levels(quotients(elements, shared), shared)
+    def fake(elements: Numbers, tile: Tile, out: Numbers) -> None:
+        found = levels(quotients(elements, tile), tile)
         found -= _GRID
-        return product(found, shared)
+        put(found, tile, out)
 
     return fake
+
+
+#: The makers of stages, by the kind of function.
+_STAGES: dict[type[Function], Callable[[Any, DType, DType, DType, bool], Stage]] = {
+    Quantize: _quantizer,
+    Dequantize: _dequantizer,
+    FakeQuantize: _faker,
+}
