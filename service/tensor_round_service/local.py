@@ -24,7 +24,7 @@ from tensor_round.contract.operators import registry
 from .backends import Bytes
 from .backends.select import select_backend
 from .engine import digests
-from .engine.differences import check_dense, compared
+from .engine.differences import check_comparable, compared
 from .engine.engine import INLINE_BYTES, MAX_TENSOR_BYTES, Engine
 from .engine.job import Job
 from .engine.memory import largest_request
@@ -74,7 +74,7 @@ class LocalEngine:
     def compare(self, call: Call, payload: memoryview) -> dict[str, Any]:
         """The document that the service returns for a tensor at ``/compare``."""
         with _refusals():
-            check_dense(call.input)
+            check_comparable(call)
             return compared(elements(_bytes(payload), call.input))
 
     def document(self, method: str, path: str) -> dict[str, Any]:

@@ -39,7 +39,7 @@ async def execute(
     """Execute a descriptor of a session; see :meth:`Client.execute`.
 
     A tensor over ``tile_bytes`` is cut into tiles if its input and output have the same layout
-    without gaps. Every other tensor is sent whole.
+    without gaps. Every other tensor is sent whole, and so are several tensors, as bytes.
     """
     stated, prepared = read_descriptor(descriptor)
     call = prepared.call
@@ -47,7 +47,7 @@ async def execute(
     target = None if out is None else tensor_memory.read_output(out, call)
     in_place = target is not None and tensor_memory.is_in_place(source, target)
     most = max(call.input.element_bytes, call.output.element_bytes)
-    if call.is_flat and most > session.tile_bytes:
+    if call.is_flat and call.parameters is None and most > session.tile_bytes:
         is_fresh = target is None
         target = target or tensor_memory.allocate(call.output)
         operator, elements = operator_of(stated), target.elements

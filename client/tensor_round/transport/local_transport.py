@@ -128,7 +128,7 @@ async def _receive_tensor(
 ) -> None:
     """Round into the reader: piece by piece into its buffers, if both layouts are alike."""
     operands, results = call.input, call.output
-    if not call.is_flat:
+    if not call.is_flat or call.parameters is not None:
         round_all = partial(engine.round_all, call, payload, partial(copy_into, reader))
         await run(round_all, call.nbytes)
         return

@@ -14,7 +14,7 @@ from tensor_round.contract.progress import Pause
 from tensor_round.contract.wire import http_fields, strictjson
 
 from ..backends import Bytes
-from ..engine.differences import check_dense, compared
+from ..engine.differences import check_comparable, compared
 from ..engine.engine import ON_A_THREAD, Engine
 from ..engine.job import Job
 from ..features import Feature, FeatureContext
@@ -59,7 +59,7 @@ class _Comparing(TensorOperation):
         """The memory of a comparison; raises :class:`TensorTooLarge`, or refuses the layout."""
         layout = call.input
         check_size(layout, self._limit, "input")
-        check_dense(layout)
+        check_comparable(call)
         return layout.byte_length + min(WORK_FACTOR * layout.element_bytes, MAX_WORK_BYTES)
 
     async def respond(self, plan: Plan, memory: Bytes, job: Job) -> Response:

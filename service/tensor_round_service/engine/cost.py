@@ -16,6 +16,8 @@ def call_cost(call: Call) -> int:
     """The number of bytes of a narrow type that take as long to round as a call."""
     if call.is_copy or isinstance(call.function, RoundToIntegral):
         return call.nbytes if call.input.dtype.itemsize <= 2 else call.nbytes // WIDE_SPEEDUP
+    if call.parameters is not None:
+        return call.input.element_count * INTEGER_COST
     source, target = call.input.dtype, call.output.dtype
     if source.width <= 16 or (source.is_float and target.is_float):
         return call.input.element_count * FLOAT_COST

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tensor_round.contract import host_memory
+from tensor_round.contract.call import Call
 from tensor_round.contract.differences.classes import Bits
 from tensor_round.contract.differences.directions import DirectionTally
 from tensor_round.contract.dtypes import BY_NAME, dtype_name
@@ -20,6 +21,13 @@ from ..backends.cpu.loops import rounder
 
 #: Elements compared at once: with all temporaries they stay in a core's cache.
 BLOCK = 1 << 15
+
+
+def check_comparable(call: Call) -> None:
+    """Raise :class:`InvalidDescriptor` for several tensors, and as :func:`check_dense` does."""
+    if call.parameters is not None:
+        raise InvalidDescriptor.at((), "an operator with a scale has no directions to compare")
+    check_dense(call.input)
 
 
 def check_dense(layout: Layout) -> None:

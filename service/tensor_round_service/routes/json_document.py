@@ -134,6 +134,9 @@ class TensorDocument:
         resolved = described_by.resolve()
         if faults := list(_layout_faults(descriptor, ("descriptor",))):
             raise InvalidDescriptor.of(faults)
+        if resolved.parameters is not None:
+            rule = f"an operator of several tensors takes them as {http_fields.OCTET_STREAM}"
+            raise InvalidDescriptor.at(("descriptor",), rule)
         packed = Layout.of(resolved.input.dtype, resolved.input.shape)
         call = Call.packed_output(resolved.function, packed, resolved.output.dtype)
         return cls(described_by.dialect, call, document["data"])

@@ -97,7 +97,7 @@ GRANULARITIES: dict[str, tuple[Sequence[int], Sequence[int], Sequence[int] | Non
     "blocks of the first axis that do not divide": ([65, 6], [3, 6], [32, 1]),
     "blocks of two axes": ([6, 4, 5], [2, 2, 1], None),
     "blocks of two axes, several tiles": ([300, 333], [50, 111], None),
-    "long blocks that do not divide": ([TILE * 2 + 999], [7], [4999]),
+    "long blocks that do not divide": ([30_993], [7], [4999]),
     "an element": ([4, 6], [4, 6], None),
     "axes of one": ([1, 6, 1], [1, 6, 1], None),
 }

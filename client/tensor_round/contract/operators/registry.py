@@ -23,6 +23,7 @@ from ..quoting import not_accepted, shown
 from ..rounding import Rounding
 from ..wire import strictjson
 from .dialect import Dialect, Operator
+from .dialects import onnx_linear
 from .dialects.ieee754 import IEEE754Convert as IEEE754Convert
 from .dialects.ieee754 import IEEE754Round as IEEE754Round
 from .model import OperatorDescriptor, unknown
@@ -56,6 +57,10 @@ OPERATORS: dict[str, Operator] = {
     for name, dialect in DIALECTS.items()
     for operator in dialect.operators
 }
+
+#: The descriptors of operators with several tensors, by dialect and the value of its operator's
+#: field. ``POST /round`` and ``execute`` take them as bytes; no other way does.
+LINEAR = {"onnx": onnx_linear.FORMS}
 
 if not TYPE_CHECKING:
     # Type checkers follow the stars.
@@ -102,7 +107,10 @@ def validate(document: object) -> OperatorDescriptor:
     if not isinstance(name, str) or name not in DIALECTS:
         raise InvalidDescriptor.at(("dialect",), not_accepted(name, DIALECTS))
     refuse_oversized(document)
-    return DIALECTS[name].read(document)
+    dialect, operator = DIALECTS[name], document.get(DIALECTS[name].operator_field)
+    if isinstance(operator, str) and operator in (forms := LINEAR.get(name, {})):
+        return forms[operator].read(document)
+    return dialect.read(document)
 
 
 def refuse_oversized(document: object) -> None:

@@ -276,7 +276,7 @@ def _quantizer(
         codes = out.view(held)
         np.copyto(codes, sums.view(np.int32), casting="unsafe")
         if has_point:
-            codes += tile.point(held)
+            np.add(codes, tile.point(held), out=codes)
 
     return to_integers
 

@@ -1,0 +1,315 @@
+"""``QuantizeLinear`` and ``DequantizeLinear`` of the ONNX operator sets, as descriptors.
+
+They have several tensors: ``x``, its scale, and its zero point if there is one, whose bytes lie in
+this order behind each other in a payload. A scale is for the whole tensor if it has one element,
+for each index of ``axis`` if it has one dimension, and else for each block of ``block_size``
+elements there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
+
+from ...call import Call, Parameters
+from ...dtypes import BY_NAME, DType
+from ...errors import Fault, InvalidDescriptor
+from ...functions import Dequantize, Linear, Quantize
+from ...layout import Layout
+from ...quoting import shown
+from ..model import OneOf, OperatorDescriptor, Sizes, Strict
+from .onnx import DTYPES, NEWEST_OPSET, NUMBERS
+
+_TWO_BITS = "types of two bits are not served"
+_SIX_BITS = "types of six bits are not served"
+_FLOATS = ("FLOAT16", "BFLOAT16")
+_FLOATS_OF_8_BITS = ("FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ")
+_INTEGERS_OF_OPSET_21 = ("INT16", "UINT16", "INT4", "UINT4")
+
+#: By the operator, the opset from which each version is, what it adds to the types of the operand,
+#: the scale and the result (the codes, for DequantizeLinear the operand), and its new attributes.
+_ADDED: dict[str, dict[int, tuple[Sequence[str], Sequence[str], Sequence[str], Sequence[str]]]] = {
+    "QuantizeLinear": {
+        10: (("FLOAT", "INT32"), ("FLOAT",), ("INT8", "UINT8"), ()),
+        13: ((), (), (), ("axis",)),
+        19: (_FLOATS, (*_FLOATS, "INT32"), _FLOATS_OF_8_BITS, ("saturate",)),
+        21: ((), (), _INTEGERS_OF_OPSET_21, ("block_size", "output_dtype")),
+        23: ((), (), ("FLOAT4E2M1",), ("precision",)),
+        24: ((), ("FLOAT8E8M0",), (), ()),
+        25: ((), (), (), ()),
+    },
+    "DequantizeLinear": {
+        10: (("INT8", "UINT8", "INT32"), ("FLOAT",), ("FLOAT",), ()),
+        13: ((), (), (), ("axis",)),
+        19: (_FLOATS_OF_8_BITS, _FLOATS, _FLOATS, ()),
+        21: (_INTEGERS_OF_OPSET_21, (), (), ("block_size",)),
+        23: (("FLOAT4E2M1",), (), (), ("output_dtype",)),
+        24: ((), ("FLOAT8E8M0",), (), ()),
+        25: ((), (), (), ()),
+    },
+}
+#: The scales that have the operand's type until the opset 23.
+_OPSETS_OF_EQUAL_TYPES = range(19, 23)
+
+
+#: The types that any version takes.
+_TYPES = tuple(
+    name
+    for name in DTYPES
+    if any(
+        name in names
+        for added in _ADDED.values()
+        for types in added.values()
+        for names in types[:3]
+    )
+)
+_SPELLINGS: dict[str | int, str] = {
+    **{name: name for name in _TYPES},
+    **{f"tensor({name.lower()})": name for name in _TYPES},
+}
+#: TensorProto's type of an attribute that is left out.
+_UNDEFINED = "UNDEFINED"
+_TYPE_OR_NUMBER: dict[str | int, str] = {
+    _UNDEFINED: _UNDEFINED,
+    0: _UNDEFINED,
+    **{name: name for name in _TYPES},
+    **{NUMBERS[DTYPES[name]]: name for name in _TYPES},
+}
+_OTHERS: dict[str | int, str] = {
+    **dict.fromkeys(("INT2", "UINT2", "tensor(int2)", "tensor(uint2)", 25, 26), _TWO_BITS),
+    **dict.fromkeys(("FLOAT6E2M3", "FLOAT6E3M2", 27, 28), _SIX_BITS),
+}
+
+
+class OnnxLinearTensor(Strict):
+    """A tensor of a linear quantization, packed in C order."""
+
+    elem_type: Annotated[str, OneOf("onnx: quantization", _SPELLINGS, _OTHERS)] = Field(
+        description="The name in TensorProto.DataType, or the full type string."
+    )
+    shape: Sizes = Field(description="Elements along each dimension; 0 makes an empty tensor.")
+
+    def layout(self, *loc: str) -> Layout:
+        """The layout; raises :class:`InvalidDescriptor`."""
+        return Layout.of(BY_NAME[DTYPES[self.elem_type]], self.shape, loc=loc)
+
+
+_Type = Annotated[str | int, OneOf("onnx: quantization", _TYPE_OR_NUMBER, _OTHERS)]
+
+
+class _LinearDescriptor(OperatorDescriptor):
+    dialect: Literal["onnx"] = "onnx"
+    op_type: str
+    opset_version: int = Field(
+        description="The version of the default operator set, 10 and up.",
+        json_schema_extra={"minimum": 10, "maximum": NEWEST_OPSET},
+    )
+    domain: Literal["", "ai.onnx"] = Field(
+        default="", description='The default domain, by either name: "" or ai.onnx.'
+    )
+    axis: int = Field(
+        default=1,
+        description="The dimension that has several scales, from -rank to rank-1; 1 by default. "
+        "It needs opset 13.",
+    )
+    block_size: int = Field(
+        default=0,
+        ge=0,
+        description="Elements along the axis that share a scale, if the scale has as many "
+        "dimensions as the operand. It needs opset 21.",
+    )
+    output_dtype: _Type = Field(
+        default=_UNDEFINED,
+        description="The type of the result: a name in TensorProto.DataType, or its number.",
+    )
+    input: OnnxLinearTensor
+
+    @field_validator("opset_version")
+    @classmethod
+    def _known_opset(cls, opset: int, info: ValidationInfo) -> int:
+        if opset < 10:
+            rule = f"onnx: {info.data.get('op_type')}-10 is the oldest version known here"
+        elif opset > NEWEST_OPSET:
+            rule = f"onnx: the newest opset known here is {NEWEST_OPSET}"
+        else:
+            return opset
+        raise PydanticCustomError("opset", "{rule}, got {got}", {"rule": rule, "got": shown(opset)})
+
+    def _type_fault(self, place: int, name: str, *loc: str) -> list[Fault]:
+        """The fault of a type that the version does not take in that place, if any."""
+        added = _ADDED[self.op_type]
+        since = {one: opset for opset, types in added.items() for one in types[place]}
+        version = max(opset for opset in added if opset <= self.opset_version)
+        if since.get(name, NEWEST_OPSET + 1) <= version:
+            return []
+        takes = ", ".join(one for one, opset in since.items() if opset <= version)
+        rule = f"onnx {self.op_type}-{version} takes {takes} here"
+        needs = f"{name} needs opset {since[name]} or newer; " if name in since else ""
+        return [Fault(loc, f"{needs}{rule}, got {name}")]
+
+    def _attribute_faults(self) -> list[Fault]:
+        return [
+            Fault((name,), f"onnx: {name} needs opset {opset} or newer")
+            for opset, types in _ADDED[self.op_type].items()
+            for name in types[3]
+            if name in self.model_fields_set and self.opset_version < opset
+        ]
+
+    def _call(
+        self,
+        function: Linear,
+        output: DType,
+        scale: tuple[str, OnnxLinearTensor],
+        zero_point: tuple[str, OnnxLinearTensor | None],
+    ) -> Call:
+        source, (name, given) = self.input.layout("input"), scale
+        blocks, counts = self._blocks(name, given)
+        packed = given.layout(name)
+        points = None
+        if zero_point[1] is not None:
+            if tuple(zero_point[1].shape) != tuple(given.shape):
+                rule = f"must have the shape of {name}, {list(given.shape)}"
+                got = [*zero_point[1].shape]
+                raise InvalidDescriptor.at((zero_point[0], "shape"), f"{rule}, got {got}")
+            points = zero_point[1].layout(zero_point[0]).dtype
+        parameters = Parameters.of(source.shape, Layout.of(packed.dtype, counts), points, blocks)
+        result = Layout.of(output, source.shape)
+        return Call(function, source, result, source.byte_length, parameters)
+
+    def _blocks(self, name: str, scale: OnnxLinearTensor) -> tuple[Sequence[int], Sequence[int]]:
+        """The size of a block and the number of scales for each dimension of the operand."""
+        shape, sizes, loc = self.input.shape, scale.shape, (name, "shape")
+        rank = len(shape)
+        whole, ones = [max(size, 1) for size in shape], [1] * rank
+        if not sizes or (len(sizes) == 1 and sizes[0] == 1):
+            return whole, ones
+        if self.opset_version < 13:
+            rule = "must be a scalar: several scales need opset 13"
+            raise InvalidDescriptor.at(loc, f"{rule}, got {[*sizes]}")
+        if not -rank <= self.axis < rank:
+            rule = f"must be from -{rank} to {rank - 1}, the dimensions of input"
+            raise InvalidDescriptor.at(("axis",), f"{rule}, got {self.axis}")
+        axis = self.axis % rank
+        if len(sizes) == rank and self.block_size:
+            counts = list(shape)
+            counts[axis] = -(-shape[axis] // self.block_size)
+            blocks = [self.block_size if at == axis else 1 for at in range(rank)]
+            what = f", for axis {axis} and blocks of {self.block_size}"
+        elif len(sizes) == 1:
+            counts, blocks = ones, whole
+            counts[axis], blocks[axis] = shape[axis], 1
+            what = f" for each index of axis {axis}"
+        else:
+            rule = f"must have no dimension, 1, or with block_size the {rank} of input"
+            raise InvalidDescriptor.at(loc, f"{rule}, got {[*sizes]}")
+        want = counts if len(sizes) == rank else [shape[axis]]
+        if list(sizes) != want:
+            raise InvalidDescriptor.at(loc, f"must be {want}{what}, got {[*sizes]}")
+        return blocks, counts
+
+
+class OnnxQuantizeDescriptor(_LinearDescriptor):
+    """ONNX QuantizeLinear: to integers or narrow floats, by a scale and a zero point."""
+
+    example: ClassVar[dict[str, Any]] = {
+        "dialect": "onnx",
+        "op_type": "QuantizeLinear",
+        "opset_version": 25,
+        "axis": 1,
+        "input": {"elem_type": "FLOAT", "shape": [2, 3]},
+        "y_scale": {"elem_type": "FLOAT", "shape": [3]},
+        "y_zero_point": {"elem_type": "INT8", "shape": [3]},
+    }
+
+    op_type: Literal["QuantizeLinear"]
+    saturate: int = Field(
+        default=1,
+        ge=0,
+        le=1,
+        description="Whether a number beyond the range of a float of 8 bits becomes the largest "
+        "one; 1 by default. It needs opset 19.",
+    )
+    precision: _Type = Field(
+        default=_UNDEFINED,
+        description="The type to which quotients are rounded, by default that of y_scale: FLOAT, "
+        "FLOAT16 or BFLOAT16. It needs opset 23.",
+    )
+    y_scale: OnnxLinearTensor
+    y_zero_point: OnnxLinearTensor | None = None
+
+    def resolve(self) -> Call:
+        """The call of this descriptor; raises :class:`InvalidDescriptor`."""
+        scale, point = self.y_scale.elem_type, self.y_zero_point
+        inferred = "UINT8" if point is None else point.elem_type
+        is_inferred = self.output_dtype == _UNDEFINED
+        result = inferred if is_inferred else str(self.output_dtype)
+        place = ("y_zero_point", "elem_type") if is_inferred else ("output_dtype",)
+        faults = [
+            *self._type_fault(0, self.input.elem_type, "input", "elem_type"),
+            *self._type_fault(1, scale, "y_scale", "elem_type"),
+            *self._type_fault(2, result, *place),
+            *self._attribute_faults(),
+        ]
+        if self.opset_version in _OPSETS_OF_EQUAL_TYPES and scale != self.input.elem_type:
+            rule = f"must be the type of input, {self.input.elem_type}, before opset 23"
+            faults.append(Fault(("y_scale", "elem_type"), f"{rule}, got {scale}"))
+        if point is not None and point.elem_type != result:
+            rule = f"must be output_dtype, {result}"
+            faults.append(Fault(("y_zero_point", "elem_type"), f"{rule}, got {point.elem_type}"))
+        precision = str(self.precision)
+        if precision not in (_UNDEFINED, "FLOAT", *_FLOATS):
+            rule = f"must be FLOAT, FLOAT16 or BFLOAT16, got {precision}"
+            faults.append(Fault(("precision",), rule))
+        if faults:
+            raise InvalidDescriptor.of(faults)
+        kind = None if precision == _UNDEFINED else BY_NAME[DTYPES[precision]]
+        function = Quantize(precision=kind, saturates=self.saturate == 1)
+        target = BY_NAME[DTYPES[result]]
+        return self._call(function, target, ("y_scale", self.y_scale), ("y_zero_point", point))
+
+
+class OnnxDequantizeDescriptor(_LinearDescriptor):
+    """ONNX DequantizeLinear: from integers or narrow floats, by a scale and a zero point."""
+
+    example: ClassVar[dict[str, Any]] = {
+        "dialect": "onnx",
+        "op_type": "DequantizeLinear",
+        "opset_version": 25,
+        "axis": 1,
+        "input": {"elem_type": "INT8", "shape": [2, 3]},
+        "x_scale": {"elem_type": "FLOAT", "shape": [3]},
+        "x_zero_point": None,
+    }
+
+    op_type: Literal["DequantizeLinear"]
+    x_scale: OnnxLinearTensor
+    x_zero_point: OnnxLinearTensor | None = None
+
+    def resolve(self) -> Call:
+        """The call of this descriptor; raises :class:`InvalidDescriptor`."""
+        scale, point, source = self.x_scale.elem_type, self.x_zero_point, self.input.elem_type
+        result = scale if self.output_dtype == _UNDEFINED else str(self.output_dtype)
+        faults = [
+            *self._type_fault(0, source, "input", "elem_type"),
+            *self._type_fault(1, scale, "x_scale", "elem_type"),
+            *self._attribute_faults(),
+        ]
+        if not faults:
+            faults = self._type_fault(2, result, "output_dtype")
+        if point is not None and point.elem_type != source:
+            rule = f"must be the type of input, {source}"
+            faults.append(Fault(("x_zero_point", "elem_type"), f"{rule}, got {point.elem_type}"))
+        if faults:
+            raise InvalidDescriptor.of(faults)
+        target = BY_NAME[DTYPES[result]]
+        return self._call(Dequantize(), target, ("x_scale", self.x_scale), ("x_zero_point", point))
+
+
+#: The descriptors, by the values of ``op_type``.
+FORMS: Mapping[str, type[OperatorDescriptor]] = {
+    "QuantizeLinear": OnnxQuantizeDescriptor,
+    "DequantizeLinear": OnnxDequantizeDescriptor,
+}
