@@ -34,6 +34,7 @@ from tensor_round.contract.operators.operator import as_operator
 from tensor_round.contract.operators.registry import (
     CAST_SPELLINGS,
     DIALECTS,
+    LINEAR,
     OPERATORS,
     SPELLINGS,
     catalog,
@@ -371,9 +372,11 @@ def test_the_page_shows_the_examples_and_names_their_optional_fields() -> None:
     # The operators to integral values of a dialect differ in their names.
     assert shown == [
         form.example
-        for row in DIALECTS.values()
-        for form in row.forms
-        if form is row.forms[0] or not row.operator_of(form.read(form.example)).rounds_to_integral
+        for name, row in DIALECTS.items()
+        for form in (*row.forms, *LINEAR.get(name, {}).values())
+        if form is row.forms[0]
+        or form not in row.forms
+        or not row.operator_of(form.read(form.example)).rounds_to_integral
     ]
     for name in DIALECTS:
         section = page.partition(f"## `{name}`")[2].partition("\n## ")[0]
