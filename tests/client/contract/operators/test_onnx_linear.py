@@ -42,6 +42,11 @@ GRANULARITIES: dict[str, tuple[Document, tuple[int, ...], tuple[int, ...]]] = {
         (2, 3),
         (1, 1),
     ),
+    "per tensor, by a scalar and one element": (
+        {"y_scale": tensor("FLOAT"), "y_zero_point": tensor("INT8", 1)},
+        (2, 3),
+        (1, 1),
+    ),
     "a negative axis": (
         {"axis": -2, "y_scale": tensor("FLOAT", 2), "y_zero_point": ...},
         (1, 3),

@@ -170,7 +170,10 @@ class _LinearDescriptor(OperatorDescriptor):
         packed = given.layout(name)
         points = None
         if zero_point[1] is not None:
-            if tuple(zero_point[1].shape) != tuple(given.shape):
+            # ONNX's own node tests have a scalar beside a vector of one.
+            one = ((), (1,))
+            shapes = tuple(zero_point[1].shape), tuple(given.shape)
+            if shapes[0] != shapes[1] and not set(shapes) <= set(one):
                 rule = f"must have the shape of {name}, {list(given.shape)}"
                 got = [*zero_point[1].shape]
                 raise InvalidDescriptor.at((zero_point[0], "shape"), f"{rule}, got {got}")
