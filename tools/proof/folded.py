@@ -32,7 +32,10 @@ _SIGNED: dict[str, Callable[..., int]] = {
 
 
 class Folded(Script):
-    """Operations of constants are constants, and a term is defined once."""
+    """Operations of constants are constants, and a term is defined once.
+
+    Floats are not: of the NaNs of two equal operations each has its own pattern.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,7 +44,7 @@ class Folded(Script):
         self._required: dict[str, list[str]] = {}
 
     def define(self, sort: Sort, text: str) -> Term:
-        if (sort, text) not in self._once:
+        if sort.kind == "float" or (sort, text) not in self._once:
             made = self._once[sort, text] = Term(self._name("t"), sort)
             self._texts[made.text] = sort, text
         return self._once[sort, text]

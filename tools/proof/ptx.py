@@ -150,23 +150,26 @@ class _Array:
     threads: dict[int, int] = field(default_factory=dict)
     stored: set[int] = field(default_factory=set)
 
-    def _places(self, address: int, width: int, thread: int) -> range:
-        first, apart = divmod(8 * (address - self.address), self.width)
-        places = range(first, first + width // self.width)
-        if apart or width % self.width or not places:
-            raise Refused(f"{width} bits at {address:#x}, of elements of {self.width}")
+    def _places(self, address: int, width: int, thread: int) -> tuple[range, int]:
+        """The elements of some bits, and the bits of the first one before them."""
+        first, before = divmod(8 * (address - self.address), self.width)
+        places = range(first, first - (-before - width) // self.width)
         if any(self.threads.setdefault(place, thread) != thread for place in places):
             raise Refused(f"two threads want the element at {address:#x}")
-        return places
+        return places, before
 
     def load(self, address: int, width: int, thread: int) -> Term:
-        places = self._places(address, width, thread)
+        places, before = self._places(address, width, thread)
         if missing := [place for place in places if place not in self.elements]:
             raise Refused(f"a load of element {missing[0]}, which is not there")
-        return self.script.join(*(self.elements[place] for place in reversed(places)))
+        whole = self.script.join(*(self.elements[place] for place in reversed(places)))
+        return self.script.extract(whole, before, width)
 
     def store(self, address: int, value: Term, thread: int) -> None:
-        for number, place in enumerate(self._places(address, value.sort.width, thread)):
+        places, before = self._places(address, value.sort.width, thread)
+        if before or len(places) * self.width != value.sort.width:
+            raise Refused(f"a store of {value.sort} at {address:#x}")
+        for number, place in enumerate(places):
             self.elements[place] = self.script.extract(value, number * self.width, self.width)
             self.stored.add(place)
 
@@ -268,11 +271,24 @@ class _Run:
             value = self.register(*operands)
         else:
             value = self._computed(instruction)
+        names = re.findall(r"[%\w]+", name)
+        width = value.sort.width // len(names)
+        reads = _REGISTER.findall(" ".join(operands))
+        is_control = instruction.stem == "ld.param" or any(
+            operand in self.control or operand in _SPECIAL for operand in (*operands, *reads)
+        )
+        for number, name in enumerate(names):
+            part = value
+            if len(names) > 1:
+                part = self.script.extract(value, number * width, width)
+            if name != "_":  # a part that is not wanted
+                self._settle(instruction, name, part, guard, is_control)
+
+    def _settle(
+        self, instruction: Instruction, name: str, value: Term, guard: Term, is_control: bool
+    ) -> None:
         if value.sort != self.sort(name):
             raise Refused(f"{instruction.opcode} gives {name} {value.sort}")
-        is_control = instruction.stem == "ld.param" or any(
-            operand in self.control or operand in _SPECIAL for operand in operands
-        )
         if guard.literal is None:
             # Whatever it was before: if nothing, anything.
             other = self.registers.get(name) or self.script.declare(value.sort)
@@ -335,7 +351,8 @@ class _Run:
     def _computed(self, instruction: Instruction) -> Term:
         script, (name, *operands) = self.script, instruction.operands
         stem, *modifiers, kind = instruction.opcode.split(".")
-        if not _REGISTER.fullmatch(name):
+        is_packed = stem == "mov" and kind[0] == "b"
+        if not (_REGISTER.fullmatch(name) or (is_packed and name.startswith("{"))):
             raise Refused(f"{instruction.opcode} of {name}")
         if kind == "pred":
             if modifiers or stem not in ("mov", "not", "and", "or", "xor"):
@@ -363,6 +380,11 @@ class _Run:
         if stem == "selp" and not modifiers:
             yes, no = (self.read(operand, width) for operand in operands[:2])
             return script.select(self.register(operands[2]), yes, no)
+        if is_packed and operands[0].startswith("{"):
+            parts = script.join(*map(self.register, reversed(_REGISTER.findall(operands[0]))))
+            if parts.sort.width != width:
+                raise Refused(f"{instruction.opcode} of {parts.sort}")
+            return parts
         if stem == "mov" and not modifiers:
             return read(1)[0]
         if stem == "prmt" and not modifiers:
