@@ -36,9 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--way", action="append", help="default: all")
     parser.add_argument("--dtype", action="append", help="default: all")
     parser.add_argument("--fault", choices=FAULTS, help="plant this fault, and prove its text")
-    parser.add_argument(
-        "--write", type=Path, help="a folder for the scripts of roundings, for other solvers"
-    )
+    parser.add_argument("--write", type=Path, help="a folder for the scripts of roundings and PTX")
     parser.add_argument("--record", action="store_true", help="write docs/exactness.md's table")
     options = parser.parse_args(arguments)
 
