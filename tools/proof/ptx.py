@@ -357,8 +357,9 @@ class _Run:
         if kind == "pred":
             if modifiers or stem not in ("mov", "not", "and", "or", "xor"):
                 raise Refused(instruction.opcode)
-            truths = [self.register(operand) for operand in operands]
-            if any(truth.sort != BOOL for truth in truths):
+            constants = {"0": truth(False), "1": truth(True), "-1": truth(True)}
+            truths = [constants.get(operand) or self.register(operand) for operand in operands]
+            if any(each.sort != BOOL for each in truths):
                 raise Refused(instruction.opcode)
             if stem == "xor":
                 return script.apply("not", script.apply("eq", *truths))
