@@ -118,7 +118,9 @@ def mixed(seed: int, numbers: Iterable[int], *, encrypted: bool) -> Findings:
     if not chosen:
         return Findings()
     # Leaving asserts the exit code.
-    with kind("--max-bytes-in-flight", str(BUDGET), "--max-tensor-bytes", str(BUDGET)) as service:
+    # A sender of 48 that write byte by byte may be late on a busy machine.
+    options = ("--max-bytes-in-flight", str(BUDGET), "--max-tensor-bytes", str(BUDGET))
+    with kind(*options, "--receive-timeout", "60") as service:
         before_all = range(int(encrypted), 2 * WARM_UP, 2)
         found = asyncio.run(play_all(service.port, context, seed - 1, before_all))
         service.rss()  # at rest
