@@ -27,7 +27,7 @@ BATCH = 100
 #: Batches under way at one time; an incomplete request waits for its deadline.
 CONCURRENT = 10
 #: Seconds to wait for a response, several times what the service gives a sender.
-TIMEOUT = 10.0
+TIMEOUT = 25.0
 #: So that an incomplete request ends soon; yet a sender with a thousand tasks may be late, too.
 OPTIONS = ("--keep-alive", "5", "--receive-timeout", "2", "--max-tensor-bytes", "64MiB")
 

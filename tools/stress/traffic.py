@@ -19,7 +19,7 @@ from .slow_clients import TOLERANCE, Closings, run_slow_clients
 
 #: Of the service: a script that sends byte by byte takes up to 3 s for a head, and several times
 #: that where other tests keep the cores busy.
-RECEIVE_TIMEOUT = 15.0
+RECEIVE_TIMEOUT = 12.0
 OPTIONS = (
     "--keep-alive=5",
     f"--receive-timeout={RECEIVE_TIMEOUT}",
