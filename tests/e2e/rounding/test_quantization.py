@@ -15,15 +15,7 @@ from support.http.native_form import post
 from support.services.server import Service
 from tensor_round.contract.operators import registry
 
-DOCUMENT: dict[str, Any] = {
-    "dialect": "onnx",
-    "op_type": "QuantizeLinear",
-    "opset_version": 25,
-    "axis": 1,
-    "input": {"elem_type": "FLOAT", "shape": [2, 3]},
-    "y_scale": {"elem_type": "FLOAT", "shape": [3]},
-    "y_zero_point": {"elem_type": "INT8", "shape": [3]},
-}
+DOCUMENT: dict[str, Any] = registry.LINEAR["onnx"]["QuantizeLinear"].example
 BLOCKED: dict[str, Any] = {
     "dialect": "onnx",
     "op_type": "DequantizeLinear",

@@ -81,7 +81,7 @@ def test_the_last_node_that_is_not_trusted_calls(
     assert client("10.0.0.0/8", PROXY, *((n, v.encode("latin-1")) for n, v in fields)) == expected
 
 
-def test_who_trusts_all_believes_the_first_node() -> None:
+def test_with_every_proxy_trusted_the_first_address_is_the_callers() -> None:
     assert client("*", None, (FOR, f"{OTHER}, {CALLER}".encode())) == OTHER
 
 
@@ -110,7 +110,7 @@ def test_no_more_proxies_are_looked_at_than_there_may_be() -> None:
 
 
 @pytest.mark.parametrize("text", ["proxy.example", "10.0.0.1/8", "10.0.0.1,", "/run/x.sock", "**"])
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_a_setting_that_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(ValidationError, match=r"must be addresses or networks.*got"):
         Settings(forwarded_allow_ips=text)
 

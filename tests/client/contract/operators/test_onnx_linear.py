@@ -198,7 +198,7 @@ FAULTS: dict[str, tuple[str, Document, str, str]] = {
 
 
 @pytest.mark.parametrize(("op_type", "members", "path", "message"), FAULTS.values(), ids=FAULTS)
-def test_what_a_version_does_not_take_is_refused_by_name(
+def test_a_refused_descriptor_names_the_field_and_the_rule(
     op_type: str, members: Document, path: str, message: str
 ) -> None:
     with pytest.raises(InvalidDescriptor) as refused:
