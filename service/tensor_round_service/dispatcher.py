@@ -35,7 +35,7 @@ from .net.response import (
     head_bytes,
     request_id_field,
 )
-from .net.server import Exchange
+from .net.server import FinishedExchange
 from .refusals import Refusals
 from .routes.table import RoutingTable
 
@@ -135,7 +135,7 @@ class Dispatcher:
         found = self._preallocated.get((form, refusal_for(error).code))
         return found or self._preallocated[form, FAILED.code]
 
-    def count(self, exchange: Exchange) -> None:
+    def count(self, exchange: FinishedExchange) -> None:
         """Count an exchange that is over, unless a job has."""
         response = exchange.response
         if response is not None and not response.is_uncounted:
@@ -146,7 +146,7 @@ class Dispatcher:
             outcome, sent = _outcome(exchange)
             self.gate.count(exchange.path, outcome, received, sent, exchange.seconds)
 
-    def log(self, exchange: Exchange) -> None:
+    def log(self, exchange: FinishedExchange) -> None:
         """Log an exchange that is over."""
         if not self.logs_access:
             return
@@ -200,14 +200,14 @@ class Dispatcher:
         finally:
             client = request.client[0] if request.client else None
             seconds = perf_counter() - request.began
-            exchange = Exchange(
+            exchange = FinishedExchange(
                 head.path, head, client, request.received, response, seconds, request.key
             )
             self.count(exchange)
             self.log(exchange)
 
 
-def _outcome(exchange: Exchange) -> tuple[Outcome, int]:
+def _outcome(exchange: FinishedExchange) -> tuple[Outcome, int]:
     """Status and code, and the length of the response's body as it was sent, in bytes."""
     head, response = exchange.head, exchange.response
     if response is None:

@@ -167,7 +167,7 @@ class Settings(BaseSettings):
     @classmethod
     def _names_proxies(cls, value: str | None) -> str | None:
         # What is no address would trust nobody.
-        for word in (value or "").split(",") if value else ():
+        for word in value.split(",") if value else ():
             try:
                 TrustedProxies(word)
             except ValueError:

@@ -20,7 +20,7 @@ RECEIVE_FRAMES_BYTES = 264 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class FinishedExchange:
     """A request and what became of it, for metrics and the access log."""
 
     path: str
@@ -63,10 +63,10 @@ class RequestHandler(Protocol):
     def preallocated_response(self, path: str, error: Exception) -> tuple[Response, bytes]:
         """Return an uncounted response that needs no memory, for an error, and its bytes."""
 
-    def count(self, exchange: Exchange) -> None:
+    def count(self, exchange: FinishedExchange) -> None:
         """Count an exchange that is over, unless the owner of its response has."""
 
-    def log(self, exchange: Exchange) -> None:
+    def log(self, exchange: FinishedExchange) -> None:
         """Log an exchange that is over."""
 
 

@@ -20,7 +20,7 @@ from tensor_round_service.net.lifecycle import State
 from tensor_round_service.net.limits import ConnectionLimits
 from tensor_round_service.net.request import Request
 from tensor_round_service.net.response import FixedFields, Response
-from tensor_round_service.net.server import Exchange, OtherProtocol
+from tensor_round_service.net.server import FinishedExchange, OtherProtocol
 from tensor_round_service.process.tls import server_context
 
 #: What takes longer never comes.
@@ -121,7 +121,7 @@ class Handler:
         self.refused: list[tuple[str, Exception]] = []
         self.failures: list[Exception] = []
         self.left: list[tuple[str, int]] = []
-        self.exchanges: list[Exchange] = []
+        self.exchanges: list[FinishedExchange] = []
         #: Called at the end of each exchange.
         self.logged: Callable[[], None] = lambda: None
 
@@ -136,11 +136,11 @@ class Handler:
         self.failures.append(error)
         return text(b"", 500), PREALLOCATED
 
-    def count(self, exchange: Exchange) -> None:
+    def count(self, exchange: FinishedExchange) -> None:
         if exchange.response is None:
             self.left.append((exchange.path, 0 if exchange.head is None else exchange.received))
 
-    def log(self, exchange: Exchange) -> None:
+    def log(self, exchange: FinishedExchange) -> None:
         if self.logs_access:
             self.exchanges.append(exchange)
             self.logged()

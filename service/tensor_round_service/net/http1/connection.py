@@ -28,7 +28,7 @@ from ..limits import ConnectionLimits
 from ..response import Response, head_bytes
 from ..server import (
     RECEIVE_BYTES,
-    Exchange,
+    FinishedExchange,
     OtherProtocol,
     RequestHandler,
     ServerContext,
@@ -251,7 +251,7 @@ class Connection(ConnectionLifecycle):
             sent = (refusal or response) if is_sent else None
             if sent is None or sent.is_uncounted or application.logs_access:
                 seconds = perf_counter() - request.began
-                exchange = Exchange(
+                exchange = FinishedExchange(
                     head.path, head, self._client, request.received, sent, seconds, request.key
                 )
                 application.count(exchange)
@@ -375,7 +375,7 @@ class Connection(ConnectionLifecycle):
         handler = self._server.handler
         is_begun = self.state is State.HEAD
         seconds = perf_counter() - self._head_began if is_begun else 0.0
-        exchange = Exchange(path_of(held), None, self._client, len(held), response, seconds)
+        exchange = FinishedExchange(path_of(held), None, self._client, len(held), response, seconds)
         handler.count(exchange)
         handler.log(exchange)
 

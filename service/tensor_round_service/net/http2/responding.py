@@ -18,7 +18,7 @@ from tensor_round.contract.errors import Draining
 from ..bodies import ClientDisconnected
 from ..head import Head, Header, MalformedRequest
 from ..response import NOT_MODIFIED, FixedFields, Response
-from ..server import Exchange, ServerContext
+from ..server import FinishedExchange, ServerContext
 from .fields import STATIC, encoded
 from .serving import ServedStream
 
@@ -91,7 +91,7 @@ class StreamServer:
             if sent is None or sent.is_uncounted or handler.logs_access:
                 client = None if stream.client is None else stream.client[0]
                 seconds = perf_counter() - stream.began
-                exchange = Exchange(
+                exchange = FinishedExchange(
                     head.path, head, client, stream.received, sent, seconds, stream.key
                 )
                 handler.count(exchange)
