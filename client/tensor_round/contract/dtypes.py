@@ -143,6 +143,14 @@ class DType:
     def __repr__(self) -> str:
         return f"<DType {self.name}>"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Rows are compared by identity: a copy, of another process too, is the row itself.
+        return _row, (self.name,)
+
+
+def _row(name: str) -> DType:
+    return BY_NAME[name]
+
 
 def _ml(name: str) -> np.dtype[Any]:
     dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))

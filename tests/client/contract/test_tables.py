@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
+import pickle
 from itertools import product
 from typing import Any, get_args
 
@@ -10,6 +12,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tensor_round.contract.call import Call
 from tensor_round.contract.digests import DIGESTS, differing
 from tensor_round.contract.dtypes import (
     BY_NAME,
@@ -21,6 +24,7 @@ from tensor_round.contract.dtypes import (
     dtype_name,
     from_numpy,
 )
+from tensor_round.contract.layout import Layout
 from tensor_round.contract.rounding import Rounding, RoundingName
 from tensor_round_verify.reference import all_patterns, rounded
 
@@ -71,6 +75,13 @@ def test_a_type_is_named_by_numpy_in_either_order_and_told() -> None:
     assert dtype_name(np.dtype(ml_dtypes.float8_e5m2)) == "float8_e5m2"
     assert dtype_name(np.dtype(bool)) == "bool"
     assert repr(BY_NAME["int8"]) == "<DType int8>"
+
+
+@each_dtype
+def test_a_copy_of_a_row_is_the_row_in_another_process_too(dtype: DType) -> None:
+    assert pickle.loads(pickle.dumps(dtype)) is copy.deepcopy(dtype) is dtype
+    call = Call.converting(Layout.of(dtype, (2, 3)), "float8_e4m3fn")
+    assert pickle.loads(pickle.dumps(call)) == call
 
 
 def test_a_type_knows_whether_it_is_closed_under_rounding() -> None:
