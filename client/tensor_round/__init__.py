@@ -22,6 +22,7 @@ from .clients.client import round as round
 from .contract import errors
 from .contract.errors import *
 from .contract.operators.operator import CastOperator as CastOperator
+from .contract.operators.operator import LinearOperator as LinearOperator
 from .contract.operators.operator import RoundOperator as RoundOperator
 from .contract.rounding import Rounding as Rounding
 
@@ -61,8 +62,8 @@ else:
 
     def __getattr__(name: str) -> Any:
         if name == "__all__":
-            classes = ("AsyncClient", "CastOperator", "Client", "RoundOperator", "Rounding")
-            own = (*classes, "cast", "round")
+            operators = ("CastOperator", "LinearOperator", "RoundOperator")
+            own = ("AsyncClient", "Client", *operators, "Rounding", "cast", "round")
             value = sorted((*own, *errors.__all__, *_registry().__all__, *_MODULES))
         elif name == "conformance":
             value = import_module(".conformance", __name__)

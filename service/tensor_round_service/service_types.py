@@ -24,16 +24,23 @@ class ServiceInfo(TypedDict):
 
 
 class OperatorModel(TypedDict):
-    """An operator's model in ``/v2``: its name, and those of its tensors and of its mode."""
+    """An operator's model in ``/v2``: its name, and those of its tensors and of its mode.
+
+    ``parameters`` are the inputs with the scale and the zero point of a quantization.
+    """
 
     name: str
     input: str
     output: str
     mode_parameter: str | None
+    parameters: list[str]
 
 
 class OperatorVersion(TypedDict):
-    """A version of an operator, with the dtypes and ranks that it accepts."""
+    """A version of an operator, with the dtypes and ranks that it accepts.
+
+    ``scales`` and ``results`` are the dtypes of the scale and the result of a quantization.
+    """
 
     name: str
     model_version: str
@@ -41,18 +48,22 @@ class OperatorVersion(TypedDict):
     dtypes: list[str]
     min_rank: int
     max_rank: int
+    scales: list[str]
+    results: list[str]
 
 
 class OperatorInfo(TypedDict):
     """An operator of a dialect: its versions, and the dialect's names for dtypes and modes.
 
-    ``word`` is the operator in one word, in which ``{mode}`` and ``{version}`` are replaced.
+    ``kind`` is round, cast, quantize or dequantize. ``word`` is the operator in one word, in which
+    ``{mode}`` and ``{version}`` are replaced.
     ``unsigned_dtypes`` has the names that stand for unsigned integers where the operation says so.
-    ``target_field`` is the field with the type of a cast, and ``unspecified`` says what is done
+    ``target_field`` is the field with the type of the result, and ``unspecified`` says what is done
     where the specification leaves it open.
     """
 
     operator: str
+    kind: str
     word: str
     model: OperatorModel
     version_field: str | None

@@ -19,7 +19,7 @@ import numpy as np
 
 import tensor_round as tr
 from support.cases.array_cases import Array, dtype_name, off_wire, on_wire
-from support.cases.descriptors import CASES
+from support.cases.descriptors import UNARY
 from support.cases.dialect import Document, OperatorCases
 from support.clients import AnyClient, SteppedClient
 from support.command_line import run
@@ -100,7 +100,7 @@ class Asked:
     @property
     def cases(self) -> OperatorCases:
         """What is expected of the operator: that of the longest word which this one begins with."""
-        kind = [cases for cases in CASES.values() if (cases.to is None) == (self.to is None)]
+        kind = [cases for cases in UNARY.values() if (cases.to is None) == (self.to is None)]
         named = [cases for cases in kind if f"{self.word}:".startswith(f"{cases.word}:")]
         return max(named, key=lambda cases: len(cases.word), default=kind[0])
 

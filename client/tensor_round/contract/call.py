@@ -139,7 +139,11 @@ class Call:
         return self.input.dtype.width == self.output.dtype.width
 
     def flat(self, nbytes: int, start: int = 0) -> Call:
-        """The call on ``nbytes`` bytes of whole elements of a dense tensor, from ``start`` on."""
+        """The call on ``nbytes`` bytes of whole elements of a dense tensor, from ``start`` on.
+
+        A call with parameters has no parts: an element's parameters are found by its index.
+        """
+        assert self.parameters is None, "a call with parameters has no parts"
         source = self.input
         is_odd = source.has_spare_bits and start + nbytes == source.element_bytes
         return _flat(self.function, source.dtype, self.output.dtype, nbytes, is_odd)

@@ -13,7 +13,7 @@ from typing import Any
 from tensor_round.contract.dtypes import BY_NAME, BY_OIP, DTYPES, DType
 from tensor_round.contract.errors import Fault, InvalidDescriptor, NotFound
 from tensor_round.contract.operators.dialect import Operator, Version
-from tensor_round.contract.operators.operator import RoundOperator
+from tensor_round.contract.operators.operator import Kind, RoundOperator
 from tensor_round.contract.operators.registry import OPERATORS
 from tensor_round.contract.quoting import shown
 
@@ -59,9 +59,12 @@ class Model:
         return (-1,) * max(self.rules.min_rank, 1)
 
 
-#: Every version of every model, oldest first.
+#: Every version of every model, oldest first. A model has one input as yet.
 MODELS: tuple[Model, ...] = tuple(
-    Model(operator, rules) for operator in OPERATORS.values() for rules in operator.versions
+    Model(operator, rules)
+    for operator in OPERATORS.values()
+    if not operator.kind.is_linear
+    for rules in operator.versions
 )
 #: The parameters of all models.
 PARAMETERS = frozenset(name for model in MODELS for name in model.parameters)
@@ -194,7 +197,7 @@ def _parameters(model: Model) -> dict[str, str]:
         "datatypes": ",".join(d.oip or f"{CARRIER.oip}:{d.name}" for d in model.dtypes),
         "ranks": f"{rules.min_rank}-{rules.max_rank}",
     }
-    if model.operator.is_cast:
+    if model.operator.kind is Kind.CAST:
         common["to"] = ",".join(dtype.name for dtype in model.dtypes)
     if model.mode_parameter is not None:
         common[model.mode_parameter] = ",".join(model.operator.modes)

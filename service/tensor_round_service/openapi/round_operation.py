@@ -14,6 +14,7 @@ from tensor_round.contract.dtypes import DTYPES
 from tensor_round.contract.errors import REFUSALS
 from tensor_round.contract.operators.dialect import Dialect
 from tensor_round.contract.operators.model import OperatorDescriptor
+from tensor_round.contract.operators.operator import Kind
 from tensor_round.contract.operators.registry import DIALECTS, SPELLINGS
 from tensor_round.contract.rounding import Rounding
 from tensor_round.contract.wire import http_fields
@@ -117,8 +118,8 @@ PARAMETERS = [
         "operator",
         "query",
         STRING,
-        f"With application/x-npy and JSON: the operator as one word, {SPELLINGS}; of .npy files "
-        "ties_to_even by default.",
+        f"With application/x-npy and JSON: the operator as one word, {SPELLINGS[Kind.ROUND]}; "
+        "of .npy files ties_to_even by default.",
     ),
     parameter(
         "rounding",

@@ -32,7 +32,7 @@ _LIMITS = strictjson.Limits(
 )
 _MEMBERS = ("descriptor", "data")
 #: The members of the short form; the shape may be that of the data.
-_SHORT_MEMBERS = ("operator", *registry.SHORT_OF_CASTS, "dtype", "shape", "data")
+_SHORT_MEMBERS = ("operator", "to", "saturate", "dtype", "shape", "data")
 #: Fields of all dialects that describe memory layouts, which numbers in JSON do not have.
 _LAYOUT_FIELDS = frozenset({"strides", "byte_length", "Strides", "TotalTensorSizeInBytes"})
 

@@ -22,9 +22,9 @@ from support.cases.array_cases import (
 )
 from support.cases.backend_calls import expected, results_of
 from support.cases.descriptors import (
-    CASES,
     DOCUMENTS,
     STRIDED,
+    UNARY,
     call_of,
     ieee754,
     payload_of,
@@ -83,7 +83,7 @@ def test_every_direction_is_exact(service: Service, way: Way) -> None:
 #: Numbers that a specification gives for an operator on a dtype.
 EXAMPLES = [
     (":".join(filter(None, (cases.word, example.mode, example.version))), example, dtype)
-    for cases in CASES.values()
+    for cases in UNARY.values()
     for example in cases.examples.values()
     for dtype in example.dtypes
 ]
@@ -114,7 +114,7 @@ def same(way: Way, got: Array, expected: Array) -> bool:
 
 def test_every_mode_of_every_operator_has_an_example() -> None:
     """IEEE 754 gives no numbers."""
-    for key, cases in CASES.items():
+    for key, cases in UNARY.items():
         modes = {example.mode for example in cases.examples.values()} - {""}
         is_ieee754 = key.startswith("ieee754")
         assert modes == (set() if is_ieee754 else cases.modes.keys())

@@ -15,7 +15,7 @@ from support.http.native_form import post
 from support.services.server import Service
 from tensor_round.contract.operators import registry
 
-DOCUMENT: dict[str, Any] = registry.LINEAR["onnx"]["QuantizeLinear"].example
+DOCUMENT: dict[str, Any] = registry.OPERATORS["onnx:QuantizeLinear"].descriptor.example
 BLOCKED: dict[str, Any] = {
     "dialect": "onnx",
     "op_type": "DequantizeLinear",

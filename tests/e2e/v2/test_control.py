@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from support.cases.descriptors import CASES
+from support.cases.descriptors import UNARY
 from support.http.inference_form import document, error_of, tensor
 from support.services.server import Service
 from support.v2.callers import Caller
 from support.v2.grpc_caller import GrpcCaller
 
-MODELS = {cases.model.name: cases.model for cases in CASES.values()}
+MODELS = {cases.model.name: cases.model for cases in UNARY.values()}
 VERSIONS = {name: list(model.versions) for name, model in MODELS.items()}
 ALL = [(model, version) for model, versions in VERSIONS.items() for version in versions]
 INDEX = [{"name": name, "version": version, "state": "READY"} for name, version in ALL]

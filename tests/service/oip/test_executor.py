@@ -17,7 +17,7 @@ import pytest
 from fastapi import FastAPI
 
 from support.cases.backend_calls import WatchedBackend
-from support.cases.descriptors import CASES
+from support.cases.descriptors import UNARY
 from support.http import asgi
 from support.http.inference_form import (
     BINARY_OUT,
@@ -32,6 +32,7 @@ from support.http.inference_form import (
 from support.segments import PREFIX, Segment, segment
 from tensor_round.contract.dtypes import BY_OIP, DTYPES
 from tensor_round.contract.errors import InvalidDescriptor, NotFound
+from tensor_round.contract.operators.operator import Kind
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service import counters
 from tensor_round_service.app import create_app
@@ -362,7 +363,7 @@ DATATYPES = [*BY_OIP, *CARRIED, "BOOL", "BYTES"]
 @each_model
 def test_datatypes(model: Model) -> None:
     taken = []
-    targets = [{"to": "float64"}, {"to": "float16"}] if model.operator.is_cast else [{}]
+    targets = [{"to": "float64"}, {"to": "float16"}] if model.operator.kind is Kind.CAST else [{}]
     for datatype in DATATYPES:
         for target in targets:
             with contextlib.suppress(InvalidDescriptor):
@@ -402,7 +403,7 @@ def test_modes(model: Model) -> None:
 
 def test_names() -> None:
     assert [(model.name, model.version) for model in MODELS] == [
-        (cases.model.name, version) for cases in CASES.values() for version in cases.model.versions
+        (cases.model.name, version) for cases in UNARY.values() for version in cases.model.versions
     ]
     assert find("onnx_round").version == "22"
     assert find("onnx_round", "11").version == "11"

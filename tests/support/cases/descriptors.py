@@ -22,6 +22,8 @@ CASES: dict[str, OperatorCases] = {
     for name in DIALECTS
     for key, cases in import_module(f"support.cases.dialects.{name}").CASES.items()
 }
+#: Those of operators of one tensor, which every way serves.
+UNARY = {key: cases for key, cases in CASES.items() if not cases.kind.is_linear}
 #: The operators to integral values of all dialects but ieee754, as one word, by their directions.
 WORDS: dict[str, tuple[str, ...]] = {
     rounding.value: tuple(
@@ -114,7 +116,7 @@ def payload_of(call: Call) -> bytes:
 
 
 DOCUMENTS: dict[str, Document] = {
-    **EXAMPLES,
+    **{name: cases.example for name, cases in UNARY.items()},
     "directml-strided": STRIDED,
     "directml-odd-halves": {
         **STRIDED,

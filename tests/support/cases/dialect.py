@@ -12,6 +12,7 @@ import tensor_round as tr
 from support.cases.array_cases import Array
 from tensor_round.contract.dtypes import BY_NAME, AnyDType
 from tensor_round.contract.functions import Convert
+from tensor_round.contract.operators.operator import Kind
 from tensor_round.contract.rounding import Rounding
 
 Document = dict[str, Any]
@@ -116,7 +117,8 @@ class OperatorCases:
     """All that is expected of one operator of a dialect.
 
     ``example`` is that of the published contract, word for word; ``operator`` makes it on a tensor
-    of a dtype and the sizes 2 and 3. ``word`` is the operator as one word, but for its attributes.
+    of a dtype and the sizes 2 and 3; ``parameters`` are the scale and the zero point. ``word`` is
+    the operator as one word, but for its attributes.
 
     ``unsigned`` are dtypes of names that have no sign, where the operation tells it.
     ``dtype_at`` and ``mode_at`` are the fields of its dtypes and modes, ``defaulted`` those of the
@@ -124,11 +126,12 @@ class OperatorCases:
     refusals that need several fields, or have several faults; ``refused`` are wrong arguments.
     ``words`` are operators as one word, ``wrong_words`` have a part of the message, and
     ``spelling`` is the operator's part of the sentence on all words. ``optional`` fields are not in
-    the example.
+    the example. With ``in_every_version`` the example is one of each version.
     """
 
     example: Document
     operator: tuple[tr.RoundOperator, AnyDType]
+    parameters: tuple[tuple[str, list[int]], ...] = ()
     word: str = ""
     dtypes: dict[str, str]
     unsigned: dict[str, str] = field(default_factory=dict)
@@ -146,10 +149,16 @@ class OperatorCases:
     wrong_words: dict[str, str] = field(default_factory=dict)
     spelling: str = ""
     optional: tuple[str, ...] = ()
+    in_every_version: dict[str, Any] = field(default_factory=dict)
     model: Model
     examples: dict[str, Example] = field(default_factory=dict)
 
     @property
     def to(self) -> str | None:
         """The target of ``operator``, None if it is no cast."""
-        return getattr(self.operator[0], "to", None)
+        return getattr(self.operator[0], "to", None) if self.kind is Kind.CAST else None
+
+    @property
+    def kind(self) -> Kind:
+        """What the operator does."""
+        return self.operator[0].kind

@@ -14,6 +14,7 @@ from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import InvalidDescriptor
 from tensor_round.contract.functions import Convert
 from tensor_round.contract.operators.dialect import Operator
+from tensor_round.contract.operators.operator import Kind
 from tensor_round.contract.operators.registry import OPERATORS
 from tensor_round_verify.reference import ROUNDINGS, WIDTHS
 
@@ -76,7 +77,8 @@ def descriptor(tensor: DrawnTensor, source: random.Random) -> tuple[str, int]:
     shape = _shape(tensor.x.size, source)
     found = {"ieee754": described(tensor, shape)}
     for name, operator in OPERATORS.items():
-        if not (operator.is_cast if tensor.is_cast else operator.rounds_to_integral):
+        is_cast = operator.kind is Kind.CAST
+        if not (is_cast if tensor.is_cast else operator.rounds_to_integral):
             continue
         if (text := _of(operator, tensor, shape, source)) is not None:
             found[name] = text

@@ -13,8 +13,8 @@ import onnx.inliner
 import onnx.numpy_helper
 
 from tensor_round.contract.errors import CannotVerify
-from tensor_round.contract.operators.dialects.onnx import NUMBERS
 from tensor_round.contract.operators.importers.onnx_node import DEFAULT_DOMAINS, label
+from tensor_round.contract.operators.onnx_types import NUMBERS
 
 from ..runtimes import NotSupported, Runtime, open_runtime
 from ..runtimes.model_tensors import Array, Tensor

@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from tensor_round.contract.dtypes import BY_NAME, from_numpy
 from tensor_round.contract.operators.dialects import openvino as openvino_names
-from tensor_round.contract.operators.dialects.onnx import DTYPES as ONNX_DTYPES
-from tensor_round.contract.operators.dialects.onnx import NUMBERS
+from tensor_round.contract.operators.onnx_types import DTYPES as ONNX_DTYPES
+from tensor_round.contract.operators.onnx_types import NUMBERS
 from tensor_round.contract.operators.operator import name_in
 
 from ..reference import Bits, bits_type

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import Fault, InvalidDescriptor
 from ..quoting import not_accepted
 from ..rounding import Rounding
+from .operator import Kind
 
 if TYPE_CHECKING:
     from .model import OperatorDescriptor
@@ -26,7 +27,8 @@ class Version:
     ``title`` begins every message about its rules. ``selected_by`` are the values of the
     descriptor's version field that select this version. ``dtypes`` are the dialect's names.
     ``model_version`` is its name as a version of the model in ``/v2``, and ``attributes`` those
-    with which the dialect's object is of this version.
+    with which the dialect's object is of this version. ``scales`` and ``results`` are the dtypes of
+    the scale and the result of a linear quantization.
     """
 
     name: str
@@ -37,6 +39,8 @@ class Version:
     max_rank: int
     model_version: str = "1"
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    scales: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
 
     @property
     def takes(self) -> str:
@@ -94,13 +98,15 @@ class Words:
 class ModelNames:
     """A model of the Open Inference Protocol: its name, and those of its tensors and parameter.
 
-    ``mode_parameter`` selects the mode; None if the dialect has no modes.
+    ``mode_parameter`` selects the mode; None if the dialect has no modes. ``parameters`` are the
+    further inputs of a linear quantization: the scale, then the zero point.
     """
 
     name: str
     input: str = "X"
     output: str = "Y"
     mode_parameter: str | None = None
+    parameters: tuple[str, ...] = ()
 
 
 #: What specifications leave open in conversions to integers, and what they give here.
@@ -114,7 +120,8 @@ class Operator:
     """One operator of a dialect: all that is derived from it elsewhere.
 
     ``descriptor`` and ``object`` are the operator in JSON and in Python; the object's first
-    attribute is the mode, if there are modes, and the target type of a cast. ``selected_by`` are
+    attribute is the mode, if there are modes, and the target type of any kind that has one.
+    ``selected_by`` are
     the values of the dialect's field for the operator, which tell it from the others. ``model`` has
     its names in ``/v2``, and ``words`` its form as one word; None if it has none.
 
@@ -153,14 +160,23 @@ class Operator:
         return tuple(table[name] for table in tables for name in version.dtypes if name in table)
 
     @property
-    def is_cast(self) -> bool:
-        """Whether the result has a type of its own."""
-        return self.target_field is not None
+    def kind(self) -> Kind:
+        """What it does to a tensor."""
+        return self.object.kind
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """The names of its operands in ``/v2``, in the order in which a payload has them.
+
+        All but the first one's are also those of the descriptor's fields.
+        """
+        return (self.model.input, *self.model.parameters)
 
     @property
     def rounds_to_integral(self) -> bool:
         """Whether a mode at most tells what it does: round to an integral value."""
-        return not self.is_cast and (self.words is None or self.words.required <= bool(self.modes))
+        needs_more = self.words is not None and self.words.required > bool(self.modes)
+        return self.kind is Kind.ROUND and not needs_more
 
     @property
     def word(self) -> str:
@@ -177,8 +193,9 @@ class Operator:
         """The operator as ``GET /operators`` shows it, as JSON values."""
         return {
             "operator": self.name,
+            "kind": self.kind.value,
             "word": self.word,
-            "model": asdict(self.model),
+            "model": {**asdict(self.model), "parameters": [*self.model.parameters]},
             "version_field": self.version_field,
             "versions": [
                 {
@@ -188,6 +205,8 @@ class Operator:
                     "dtypes": list(version.dtypes),
                     "min_rank": version.min_rank,
                     "max_rank": version.max_rank,
+                    "scales": list(version.scales),
+                    "results": list(version.results),
                 }
                 for version in self.versions
             ],

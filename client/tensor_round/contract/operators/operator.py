@@ -5,7 +5,8 @@ from __future__ import annotations
 import abc
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
+from enum import StrEnum
 from functools import lru_cache
 from numbers import Number
 from operator import attrgetter
@@ -50,6 +51,13 @@ def sizes_of(shape: Sequence[int] | None) -> tuple[int, ...]:
         raise InvalidArgument("shape must be a sequence of integers") from None
 
 
+def needed(scale: TensorType | None) -> TensorType:
+    """The scale's dtype and shape, which a quantization cannot do without."""
+    if scale is None:
+        raise InvalidArgument("scale is needed: its dtype and shape")
+    return scale
+
+
 def name_in(names: Mapping[str, str], dtype: str) -> str:
     """The name of a dtype in ``names``; without one, the canonical name, which models refuse."""
     return next((name for name, canonical in names.items() if canonical == dtype), dtype)
@@ -62,6 +70,28 @@ _DIRECTIONS = frozenset(Rounding)
 
 #: The shape of a tensor that every version of every dialect accepts.
 ANY_SHAPE = (1,) * 4
+
+
+#: A packed tensor: its dtype and its shape.
+TensorType = tuple[AnyDType, Sequence[int]]
+
+
+class Kind(StrEnum):
+    """What an operator does to a tensor; the client's methods have these names.
+
+    ``round`` keeps the type, ``cast`` converts to another one, and the others do so with a scale
+    and a zero point.
+    """
+
+    ROUND = "round"
+    CAST = "cast"
+    QUANTIZE = "quantize"
+    DEQUANTIZE = "dequantize"
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether it has a scale and a zero point."""
+        return self in (Kind.QUANTIZE, Kind.DEQUANTIZE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +129,7 @@ class RoundOperator(abc.ABC):
 
     __slots__ = ()
 
+    kind: ClassVar[Kind] = Kind.ROUND
     #: The path of each attribute in the dialect's descriptor.
     _paths: ClassVar[Mapping[str, str]] = {}
     #: The fewest dimensions that every version of the operator accepts, but for a scalar.
@@ -156,27 +187,28 @@ class RoundOperator(abc.ABC):
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
-def _prepared(operator: RoundOperator, dtype: str, shape: tuple[int, ...]) -> PreparedDescriptor:
+def _prepared(operator: RoundOperator, dtype: str, *tensors: Any) -> PreparedDescriptor:
     # The dialect's model refuses any other name.
-    return prepare_descriptor(operator.descriptor(cast(DTypeName, dtype), shape))
+    return prepare_descriptor(operator.descriptor(cast(DTypeName, dtype), *tensors))
 
 
+#: Why an operator of a kind is refused by a call for another one.
+_USES = {
+    Kind.ROUND: "keeps the type: use round",
+    Kind.CAST: "converts to another type: use cast",
+    Kind.QUANTIZE: "needs a scale: use quantize",
+    Kind.DEQUANTIZE: "needs a scale: use dequantize",
+}
 _TO_INTEGERS = "rounding is to integers only, so scale first"
 
 
-class CastOperator(RoundOperator):
-    """One dialect's operator to another type; ``to`` is its canonical name or a NumPy dtype."""
+class _ToType(RoundOperator):
+    """An operator whose result has a type of its own, the attribute ``to``."""
 
     __slots__ = ()
 
-    to: AnyDType
-
     #: Attributes that the descriptor leaves out unless they are given.
     _optional: ClassVar[tuple[str, ...]] = ()
-
-    def _store(self, descriptor: OperatorDescriptor) -> None:
-        RoundOperator._store(self, descriptor)
-        object.__setattr__(self, "to", descriptor.resolve().output.dtype.name)
 
     @classmethod
     def attributes(cls) -> tuple[str, ...]:
@@ -191,6 +223,66 @@ class CastOperator(RoundOperator):
             if name in descriptor.model_fields_set:
                 attributes[name] = getattr(descriptor, name)
         return cls(**{"to": descriptor.resolve().output.dtype.name, **attributes})
+
+
+class CastOperator(_ToType):
+    """One dialect's operator to another type; ``to`` is its canonical name or a NumPy dtype."""
+
+    __slots__ = ()
+
+    kind: ClassVar[Kind] = Kind.CAST
+    to: AnyDType
+
+    def _store(self, descriptor: OperatorDescriptor) -> None:
+        RoundOperator._store(self, descriptor)
+        object.__setattr__(self, "to", descriptor.resolve().output.dtype.name)
+
+
+class LinearOperator(_ToType):
+    """One dialect's linear quantization, or its inverse, by scales and zero points.
+
+    ``to`` is the type of the result; None leaves it to the dialect, which reads it from the scale
+    or the zero point.
+    """
+
+    __slots__ = ()
+
+    to: AnyDType | None
+
+    def __post_init__(self) -> None:
+        # Attributes are checked on tensors that every version of every dialect accepts.
+        to = None if self.to is None else canonical_name(self.to)
+        types: tuple[Any, ...] = ("float32", "float32", to or "uint8")
+        if self.kind is Kind.DEQUANTIZE:
+            types = ("uint8", to or "float32", "uint8")
+        source, scale, point = types
+        self._store(self.descriptor(source, ANY_SHAPE, (scale, ()), (point, ())))
+        object.__setattr__(self, "to", to)
+
+    @abc.abstractmethod
+    def descriptor(
+        self,
+        dtype: AnyDType | None = None,
+        shape: Sequence[int] | None = None,
+        scale: TensorType | None = None,
+        zero_point: TensorType | None = None,
+    ) -> OperatorDescriptor:
+        """The descriptor of the operator on packed tensors.
+
+        ``scale`` and ``zero_point`` are their dtypes and shapes; without dimensions they are for
+        the whole tensor. Raises :class:`InvalidDescriptor` for tensors that the operator does not
+        accept, and :class:`InvalidArgument` without a tensor that it needs.
+        """
+
+    def prepare(
+        self,
+        dtype: str,
+        shape: tuple[int, ...],
+        scale: tuple[str, tuple[int, ...]] | None = None,
+        zero_point: tuple[str, tuple[int, ...]] | None = None,
+    ) -> PreparedDescriptor:
+        """The prepared descriptor of packed tensors; raises :class:`InvalidDescriptor`."""
+        return _prepared(self, dtype, shape, scale, zero_point)
 
 
 def as_operator(
@@ -215,9 +307,9 @@ def as_operator(
         operator = "ties_to_even"
     if isinstance(operator, str):
         return _named(operator)
-    if isinstance(operator, CastOperator):
-        raise InvalidArgument(f"{type(operator).__name__} converts to another type: use cast")
     if isinstance(operator, RoundOperator):
+        if operator.kind is not Kind.ROUND:
+            raise InvalidArgument(f"{type(operator).__name__} {_USES[operator.kind]}")
         return operator
     if isinstance(operator, Number):  # in the place of NumPy's decimals
         rule = f"must be an operator or a direction, got {shown(operator)}: {_TO_INTEGERS}"
@@ -251,13 +343,76 @@ def as_cast(
     if operator is not None and not isinstance(operator, str):
         rule = "operator must be a word or a CastOperator"
         if isinstance(operator, RoundOperator):
-            rule = f"{type(operator).__name__} keeps the type: use round"
+            rule = f"{type(operator).__name__} {_USES[operator.kind]}"
         raise InvalidArgumentType(rule)
     if saturate is not None and not isinstance(saturate, bool):
         raise InvalidArgumentType("saturate must be True, False or None")
     if not (rounding is None or (isinstance(rounding, str) and rounding in _DIRECTIONS)):
         raise InvalidDescriptor.at(("rounding",), not_accepted(rounding, Rounding))
     return _cast_named(canonical_name(to), operator or rounding or "ties_to_even", saturate)
+
+
+def as_quantize(
+    to: Any = None,
+    operator: LinearOperator | str | None = None,
+    **attributes: int | bool | None,
+) -> LinearOperator:
+    """The quantization that a caller gave: a target type and attributes, or an operator.
+
+    ``attributes`` are the operator's, such as ``axis`` and ``block_size``; None leaves one out.
+    Raises :class:`InvalidDescriptor`, and :class:`InvalidArgument` for arguments that an operator
+    has already.
+    """
+    return _as_linear(Kind.QUANTIZE, to, operator, attributes)
+
+
+def as_dequantize(
+    to: Any = None,
+    operator: LinearOperator | str | None = None,
+    **attributes: int | bool | None,
+) -> LinearOperator:
+    """Likewise the dequantization that a caller gave."""
+    return _as_linear(Kind.DEQUANTIZE, to, operator, attributes)
+
+
+def _as_linear(
+    kind: Kind,
+    to: Any,
+    operator: LinearOperator | str | None,
+    attributes: Mapping[str, int | bool | None],
+) -> LinearOperator:
+    given = {name: value for name, value in attributes.items() if value is not None}
+    if isinstance(operator, LinearOperator) and operator.kind is kind:
+        if given:
+            raise InvalidArgument(f"an operator has its own attributes: omit {', '.join(given)}")
+        if operator.to is None and to is not None:
+            return cast(LinearOperator, replace(cast(Any, operator), to=to))
+        if to is not None and canonical_name(to) != operator.to:
+            raise InvalidArgument(f"the operator's target type is {operator.to}: omit to")
+        return operator
+    if operator is not None and not isinstance(operator, str):
+        rule = "operator must be a word or a LinearOperator"
+        if isinstance(operator, RoundOperator):
+            rule = f"{type(operator).__name__} {_USES[operator.kind]}"
+        raise InvalidArgumentType(rule)
+    if isinstance(to, str) and to not in BY_NAME:
+        raise InvalidDescriptor.at(("to",), not_accepted(to, BY_NAME))
+    if isinstance(to, RoundOperator):
+        raise InvalidArgumentType("to must be a dtype; an operator is operator=...")
+    name = None if to is None else canonical_name(to)
+    # Typed, because 1 and True are equal.
+    typed = tuple((name, value, type(value)) for name, value in given.items())
+    return _linear_named(kind, name, operator or "onnx", typed)
+
+
+@lru_cache(maxsize=64)
+def _linear_named(
+    kind: Kind, to: str | None, word: str, attributes: tuple[tuple[str, Any, type], ...]
+) -> LinearOperator:
+    from .registry import operator_from_text  # imports all dialects
+
+    given = {name: value for name, value, _ in attributes}
+    return cast(LinearOperator, operator_from_text(word, to=to, kind=kind, **given))
 
 
 @lru_cache(maxsize=64)

@@ -23,11 +23,10 @@ from ..quoting import not_accepted, shown
 from ..rounding import Rounding
 from ..wire import strictjson
 from .dialect import Dialect, Operator
-from .dialects import onnx_linear
 from .dialects.ieee754 import IEEE754Convert as IEEE754Convert
 from .dialects.ieee754 import IEEE754Round as IEEE754Round
 from .model import OperatorDescriptor, unknown
-from .operator import ANY_SHAPE, RoundOperator
+from .operator import ANY_SHAPE, Kind, LinearOperator, RoundOperator
 
 # isort: off
 from .dialects.ieee754 import *
@@ -47,7 +46,7 @@ MODULES: tuple[ModuleType, ...] = tuple(
         for value in tuple(globals().values())
         if isinstance(value, type)
         and issubclass(value, OperatorDescriptor)
-        and value is not OperatorDescriptor
+        and hasattr(sys.modules[value.__module__], "DIALECT")
     )
 )
 DIALECTS: dict[str, Dialect] = {module.DIALECT.name: module.DIALECT for module in MODULES}
@@ -57,10 +56,6 @@ OPERATORS: dict[str, Operator] = {
     for name, dialect in DIALECTS.items()
     for operator in dialect.operators
 }
-
-#: The descriptors of operators with several tensors, by dialect and the value of its operator's
-#: field. ``POST /round`` and ``execute`` take them as bytes; no other way does.
-LINEAR = {"onnx": onnx_linear.FORMS}
 
 if not TYPE_CHECKING:
     # Type checkers follow the stars.
@@ -107,10 +102,7 @@ def validate(document: object) -> OperatorDescriptor:
     if not isinstance(name, str) or name not in DIALECTS:
         raise InvalidDescriptor.at(("dialect",), not_accepted(name, DIALECTS))
     refuse_oversized(document)
-    dialect, operator = DIALECTS[name], document.get(DIALECTS[name].operator_field)
-    if isinstance(operator, str) and operator in (forms := LINEAR.get(name, {})):
-        return forms[operator].read(document)
-    return dialect.read(document)
+    return DIALECTS[name].read(document)
 
 
 def refuse_oversized(document: object) -> None:
@@ -144,27 +136,28 @@ def operator_of(descriptor: OperatorDescriptor) -> RoundOperator:
     return DIALECTS[descriptor.dialect].operator_of(descriptor).object.of(descriptor)
 
 
-def _spelled(*, casts: bool) -> dict[str, tuple[str, ...]]:
+def _spelled(kind: Kind) -> dict[str, tuple[str, ...]]:
     """The accepted forms of the operators of a kind as one word, by dialect."""
     found: dict[str, tuple[str, ...]] = {}
     for operator in OPERATORS.values():
-        if operator.words is not None and operator.is_cast == casts:
+        if operator.words is not None and operator.kind is kind:
             forms = operator.words.spellings(*filter(None, (operator.dialect, operator.words.name)))
             found[operator.dialect] = (*found.get(operator.dialect, ()), *forms)
     return found
 
 
-#: Of operators to integral values, and of casts.
-_SPELLED = {casts: _spelled(casts=casts) for casts in (False, True)}
-#: The accepted texts, for help and error messages.
-SPELLINGS, CAST_SPELLINGS = (
-    "; ".join((", ".join(Rounding), *map(" or ".join, spelled.values())))
-    for spelled in _SPELLED.values()
-)
+_SPELLED = {kind: _spelled(kind) for kind in Kind}
+#: The words of a kind that name no dialect.
+_DIRECTIONS = {kind: () if kind.is_linear else tuple(Rounding) for kind in Kind}
+#: The accepted texts of each kind, for help and error messages.
+SPELLINGS = {
+    kind: "; ".join(filter(None, (", ".join(_DIRECTIONS[kind]), *map(" or ".join, forms.values()))))
+    for kind, forms in _SPELLED.items()
+}
 #: The same without the values of attributes, for error messages.
 _SHORT_SPELLINGS = {
-    casts: (*Rounding, *(forms[0].partition(" ")[0] for forms in spelled.values()))
-    for casts, spelled in _SPELLED.items()
+    kind: (*_DIRECTIONS[kind], *(forms[0].partition(" ")[0] for forms in spelled.values()))
+    for kind, spelled in _SPELLED.items()
 }
 #: The operators to integral values of the other dialects in each of their modes, as ``compare``
 #: lists them.
@@ -178,40 +171,56 @@ WORDS = tuple(
 _INTEGER = re.compile(r"\d{1,9}", re.ASCII)
 
 
+#: Why an operator of a kind is refused where another kind is meant.
+_NEEDS = {
+    Kind.ROUND: "it does not cast to a type",
+    Kind.CAST: "it needs to, the target type",
+    Kind.QUANTIZE: "it needs scale, and quantizes",
+    Kind.DEQUANTIZE: "it needs scale, and dequantizes",
+}
+
+
 @lru_cache(maxsize=64)
 def operator_from_text(
     text: str,
     loc: tuple[str, ...] = ("operator",),
     to: str | None = None,
     saturate: bool | None = None,
+    *,
+    kind: Kind | None = None,
+    axis: int | None = None,
+    block_size: int | None = None,
 ) -> RoundOperator:
-    """The operator that ``text`` names; with ``to`` the one that casts to that dtype.
+    """The operator of a kind that ``text`` names, by default with ``to`` the one that casts to it.
 
-    ``saturate`` is the cast's attribute; None leaves it out. ``text`` is an IEEE 754 rounding
-    direction, or a dialect and, after colons, its operator and the operator's attributes. Raises
+    ``text`` is an IEEE 754 rounding direction, or a dialect and, after colons, its operator and the
+    operator's attributes. The others are attributes, too; None leaves one out. Raises
     :class:`InvalidDescriptor` at ``loc`` with the accepted texts.
     """
     name, *rest = text.split(":")
     words: Sequence[str] = rest
-    is_cast = to is not None
-    target = () if to is None else (to,)
-    named = {} if saturate is None else {"saturate": saturate}
-    if not words and name in Rounding.__members__.values():
+    if kind is None:
+        kind = Kind.ROUND if to is None else Kind.CAST
+    target = () if kind is Kind.ROUND else (to,)
+    beside = {"saturate": saturate, "axis": axis, "block_size": block_size}
+    named: dict[str, Any] = {name: value for name, value in beside.items() if value is not None}
+    if not words and name in _DIRECTIONS[kind]:
         direction = cast(Rounding, name)
         if to is None:
             return IEEE754Round(direction)
         with _faults_at("to"):
             return IEEE754Convert(cast(Any, to), direction, **named)
-    if name not in DIALECTS or name not in _SPELLED[is_cast]:
-        raise InvalidDescriptor.at(loc, _rule(text, name, is_cast))
-    operator, attributes = _operator_in(DIALECTS[name], words, is_cast)
+    if name not in DIALECTS or name not in _SPELLED[kind]:
+        raise InvalidDescriptor.at(loc, _rule(text, name, kind))
+    operator, attributes = _operator_in(DIALECTS[name], words, kind)
     # Any: the operators check their own attributes.
     given: list[Any] = [int(word) if _INTEGER.fullmatch(word) else word for word in attributes]
-    if operator.is_cast != is_cast:
-        rule = "it needs to, the target type" if to is None else "it does not cast to a type"
-        raise InvalidDescriptor.at(loc, f"got {shown(text)}: {rule}")
+    if operator.kind is not kind:
+        if kind.is_linear:
+            raise InvalidDescriptor.at(loc, _rule(text, name, kind))
+        raise InvalidDescriptor.at(loc, f"got {shown(text)}: {_NEEDS[operator.kind]}")
     if operator.words is None or not operator.words.accepts(given):
-        raise InvalidDescriptor.at(loc, _rule(text, name, is_cast))
+        raise InvalidDescriptor.at(loc, _rule(text, name, kind))
     if faults := unknown(named, operator.object.attributes(), "attribute"):
         raise InvalidDescriptor.of(faults)
     with _faults_at(*loc):
@@ -219,7 +228,7 @@ def operator_from_text(
 
 
 def _operator_in(
-    dialect: Dialect, words: Sequence[str], is_cast: bool
+    dialect: Dialect, words: Sequence[str], kind: Kind
 ) -> tuple[Operator, Sequence[str]]:
     """The operator that the words after a dialect mean, and those that are its attributes."""
     for operator in dialect.operators:
@@ -229,16 +238,16 @@ def _operator_in(
         operator = dialect.operator_named(dialect.spellings[words[0]])
         is_attribute = dialect.operator_field in operator.object.attributes()
         return operator, words if is_attribute else words[1:]
-    return next(one for one in dialect.operators if one.is_cast == is_cast), words
+    return next(one for one in dialect.operators if one.kind is kind), words
 
 
-def _rule(text: str, dialect: str, is_cast: bool) -> str:
+def _rule(text: str, dialect: str, kind: Kind) -> str:
     """What is wrong with a text, what was probably meant, and what is allowed."""
-    spelled = _SPELLED[is_cast]
+    spelled = _SPELLED[kind]
     if dialect in spelled:
         return f"got {shown(text)}; write {' or '.join(spelled[dialect])}"
-    known = (*Rounding, *spelled, *(() if is_cast else WORDS))
-    return not_accepted(text, known, listed=_SHORT_SPELLINGS[is_cast])
+    known = (*_DIRECTIONS[kind], *spelled, *(WORDS if kind is Kind.ROUND else ()))
+    return not_accepted(text, known, listed=_SHORT_SPELLINGS[kind])
 
 
 def operators_on(dtype: str, shape: tuple[int, ...]) -> dict[str, tuple[str, ...]]:
@@ -256,46 +265,135 @@ def read_short(document: Mapping[str, Any]) -> OperatorDescriptor:
 
     ``operator`` is one word, or an object with ``dialect``, the dialect's ``operator`` if it is not
     the first, and the operator's attributes; ``dtype`` is a canonical name, and so is ``to``, the
-    target of a cast, beside which ``saturate`` may stand. Raises :class:`InvalidDescriptor` with
-    the members that are wrong.
+    type of the result. ``saturate``, and of a quantization ``axis`` and ``block_size``, are
+    attributes, too. ``scale`` and ``zero_point`` are objects with ``dtype`` and ``shape``; they
+    need an operator that is named. Raises :class:`InvalidDescriptor` with the members that are
+    wrong.
     """
-    faults = unknown(document, (*_SHORT, *SHORT_OF_CASTS), "field")
+    faults = unknown(document, SHORT_MEMBERS, "field")
     faults += [Fault((name,), "is required") for name in _SHORT if name not in document]
     if faults:
         raise InvalidDescriptor.of(faults)
-    given, dtype, shape = (document[name] for name in _SHORT)
-    to = document.get("to")
+    given, to = document["operator"], document.get("to")
     if to is not None and (not isinstance(to, str) or to not in BY_NAME):
         raise InvalidDescriptor.at(("to",), not_accepted(to, BY_NAME))
-    saturate = document.get("saturate")
-    if saturate is not None and not isinstance(saturate, bool):
-        raise InvalidDescriptor.at(("saturate",), f"must be true or false, got {shown(saturate)}")
+    beside = {name: document[name] for name in _BESIDE if document.get(name) is not None}
+    for name, value in beside.items():
+        if name != "to" and type(value) is not (is_of := bool if name == "saturate" else int):
+            rule = "true or false" if is_of is bool else "an integer"
+            raise InvalidDescriptor.at((name,), f"must be {rule}, got {shown(value)}")
+    kind = _kind_of(given, beside, has_scale=document.get("scale") is not None)
     if isinstance(given, str):
-        operator = operator_from_text(given, to=to, saturate=saturate)
+        operator = operator_from_text(given, kind=kind, **beside)
     else:
-        operator = _from_attributes(
-            given, {name: document[name] for name in SHORT_OF_CASTS if name in document}
-        )
-    if not isinstance(dtype, str) or dtype not in BY_NAME:
-        raise InvalidDescriptor.at(("dtype",), not_accepted(dtype, BY_NAME))
-    if not isinstance(shape, list) or not all(type(size) is int for size in shape):
-        rule = f"must be a list of integers, got {shown(shape)}"
-        raise InvalidDescriptor.at(("shape",), rule)
-    with _faults_at("dtype"):
-        operator.descriptor(cast(Any, dtype), ANY_SHAPE).resolve()
-    with _faults_at("shape"):
-        descriptor = operator.descriptor(cast(Any, dtype), shape)
-        descriptor.resolve()
+        operator = _from_attributes(given, kind, beside)
+    if not kind.is_linear:
+        dtype, shape = _tensor(document)
+        with _faults_at("dtype"):
+            operator.descriptor(cast(Any, dtype), ANY_SHAPE).resolve()
+        with _faults_at("shape"):
+            return _resolved(operator.descriptor(cast(Any, dtype), shape))
+    tensors: list[Any] = [_tensor(document)]
+    tensors += [
+        _tensor(document[name], name) for name in SHORT_PARAMETERS if document.get(name) is not None
+    ]
+    try:
+        return _resolved(cast(LinearOperator, operator).descriptor(*tensors[0], *tensors[1:]))
+    except InvalidDescriptor as error:
+        row = next(one for one in OPERATORS.values() if one.object is type(operator))
+        found = [Fault(_member_of(row, fault.loc), fault.msg) for fault in error.faults]
+        raise InvalidDescriptor.of(found) from None
+
+
+def _resolved(descriptor: OperatorDescriptor) -> OperatorDescriptor:
+    descriptor.resolve()
     return descriptor
 
 
-#: The members of the short form.
-_SHORT = ("operator", "dtype", "shape")
-#: Further ones of a cast.
-SHORT_OF_CASTS = ("to", "saturate")
+def _kind_of(given: Any, beside: Mapping[str, Any], *, has_scale: bool) -> Kind:
+    """The kind of the operator in a short form: with a scale, the one that it names."""
+    dialect, name = given, None
+    if isinstance(given, str):
+        dialect, _, rest = given.partition(":")
+        name = rest.partition(":")[0]
+    elif isinstance(given, Mapping):
+        dialect, name = given.get("dialect"), given.get("operator")
+    found = None
+    if isinstance(dialect, str) and dialect in DIALECTS and isinstance(name, str) and name:
+        known = DIALECTS[dialect]
+        names = {word: one for one in known.operators for word in _names_of(one)}
+        spelled = known.spellings.get(name)
+        found = names.get(name) or (known.operator_named(spelled) if spelled else None)
+    if found is not None and found.kind.is_linear:
+        if not has_scale and len(found.tensors) > 1:
+            raise InvalidDescriptor.at(("scale",), "is required: its dtype and shape")
+        return found.kind
+    if has_scale:
+        if found is not None:
+            raise InvalidDescriptor.at(("scale",), f"{dialect}: {found.name} takes no scale")
+        spelled_words = [
+            forms[0].partition(" ")[0]
+            for kind in Kind
+            if kind.is_linear
+            for forms in _SPELLED[kind].values()
+        ]
+        rule = f"with scale it must be one of {', '.join(spelled_words)}, got {shown(given)}"
+        raise InvalidDescriptor.at(("operator",), rule)
+    return Kind.CAST if "to" in beside else Kind.ROUND
 
 
-def _from_attributes(document: Any, beside: Mapping[str, Any]) -> RoundOperator:
+def _names_of(operator: Operator) -> Iterator[str]:
+    yield operator.name
+    if operator.words is not None and operator.words.name:
+        yield operator.words.name
+
+
+def _tensor(document: Any, *loc: str) -> tuple[str, list[int]]:
+    """The dtype and the shape of a tensor in a short form."""
+    if not isinstance(document, Mapping):
+        rule = f"must be an object with dtype and shape, got {shown(document)}"
+        raise InvalidDescriptor.at(loc, rule)
+    if loc:
+        faults = unknown(document, _TENSOR, "field", *loc)
+        faults += [Fault((*loc, name), "is required") for name in _TENSOR if name not in document]
+        if faults:
+            raise InvalidDescriptor.of(faults)
+    dtype, shape = document["dtype"], document["shape"]
+    if not isinstance(dtype, str) or dtype not in BY_NAME:
+        raise InvalidDescriptor.at((*loc, "dtype"), not_accepted(dtype, BY_NAME))
+    if not isinstance(shape, list) or not all(type(size) is int for size in shape):
+        rule = f"must be a list of integers, got {shown(shape)}"
+        raise InvalidDescriptor.at((*loc, "shape"), rule)
+    return dtype, shape
+
+
+def _member_of(row: Operator, loc: Sequence[str | int]) -> tuple[str, ...]:
+    """The member of a short form that the place of a fault in a descriptor means."""
+    names = [part for part in loc if isinstance(part, str)]
+    path, last = ".".join(names), names[-1] if names else ""
+    attributes = {path: name for name, path in row.object.paths().items()}
+    if row.target_field is not None:
+        attributes[row.target_field] = "to"
+    if path in attributes:
+        return (attributes[path],)
+    member = "shape" if last in ("shape", "Sizes") else "dtype"
+    for name, own in zip(row.tensors[1:], SHORT_PARAMETERS, strict=False):
+        if name in names:
+            return (own,) if last == name else (own, member)
+    return (member,)
+
+
+_TENSOR = ("dtype", "shape")
+#: The members of the short form that must be there.
+_SHORT = ("operator", *_TENSOR)
+#: Attributes of a cast, and of a quantization.
+_BESIDE = ("to", "saturate", "axis", "block_size")
+#: Further tensors of a quantization.
+SHORT_PARAMETERS = ("scale", "zero_point")
+SHORT_MEMBERS = (*_SHORT, *_BESIDE, *SHORT_PARAMETERS)
+
+
+def _from_attributes(document: Any, kind: Kind, beside: Mapping[str, Any]) -> RoundOperator:
     """The operator in ``{"dialect": NAME, ATTRIBUTE: VALUE, ...}``, with its object's defaults."""
     name = document.get("dialect") if isinstance(document, Mapping) else None
     if not isinstance(name, str) or name not in DIALECTS:
@@ -303,7 +401,7 @@ def _from_attributes(document: Any, beside: Mapping[str, Any]) -> RoundOperator:
         raise InvalidDescriptor.at(("operator",), f"{rule}, got {shown(document)}")
     given = {key: value for key, value in document.items() if key != "dialect"}
     given.update(beside)
-    operator = _named_in(DIALECTS[name], given.pop("operator", None), given)
+    operator = _named_in(DIALECTS[name], given.pop("operator", None), kind, given)
     names = operator.object.attributes()
     faults = unknown(given, names, "attribute", "operator")
     missing = (attribute for attribute in operator.object.required() if attribute not in given)
@@ -314,15 +412,16 @@ def _from_attributes(document: Any, beside: Mapping[str, Any]) -> RoundOperator:
         return operator.object(**given)
 
 
-def _named_in(dialect: Dialect, name: Any, given: dict[str, Any]) -> Operator:
-    """The operator that an object names, by default the first one that casts, or does not.
+def _named_in(dialect: Dialect, name: Any, kind: Kind, given: dict[str, Any]) -> Operator:
+    """The operator that an object names, by default the first one of the kind.
 
     If the name is also an attribute's value, as ``math.floor`` is, it is set in ``given``.
     """
     if name is None:
-        return next(one for one in dialect.operators if one.is_cast == ("to" in given))
+        kind = Kind.CAST if "to" in given else kind
+        return next(one for one in dialect.operators if one.kind is kind)
     for operator in dialect.operators:
-        if name in filter(None, (operator.name, operator.words and operator.words.name)):
+        if name in _names_of(operator):
             return operator
     if not isinstance(name, str) or name not in dialect.spellings:
         known = dict.fromkeys([*dialect.spellings.values(), *(o.name for o in dialect.operators)])

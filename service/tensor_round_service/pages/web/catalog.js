@@ -24,6 +24,7 @@
  *
  * @typedef {object} OperatorEntry
  * @property {string} operator
+ * @property {"round" | "cast" | "quantize" | "dequantize"} kind
  * @property {string} word The operator in one word, with `{mode}` and `{version}`.
  * @property {Model} model
  * @property {string | null} version_field
@@ -68,13 +69,13 @@
 export const dialectOf = (catalog, dialect) => /** @type {Dialect} */ (catalog.dialects[dialect]);
 
 /**
- * The operators that take no more than a mode, a version and a target type.
+ * The operators of one tensor that take no more than a mode, a version and a target type.
  *
  * @param {Catalog} catalog
  * @param {string} dialect
  */
 export const operatorsOf = (catalog, dialect) =>
-  dialectOf(catalog, dialect).operators.filter(({ word, target_field }) => target_field !== null || !/\{(?!mode|version)/.test(word));
+  dialectOf(catalog, dialect).operators.filter(({ kind, word }) => kind === "cast" || (kind === "round" && !/\{(?!mode|version)/.test(word)));
 
 /**
  * The operator of a choice; the first one if it names none.

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.cases.descriptors import CASES, paths, varied
 from tensor_round.contract.call import Call
 from tensor_round.contract.errors import InvalidDescriptor, MalformedJSON, RequestRefused, problem
-from tensor_round.contract.functions import Convert
+from tensor_round.contract.functions import Convert, Linear
 from tensor_round.contract.operators.registry import parse, validate
 
 SCALARS = (
@@ -96,7 +96,7 @@ def test_any_json_is_a_call_or_a_refusal_and_always_the_same(document: Any) -> N
     assert told(outcome(data)) == told(first)
     if isinstance(first, Call):
         assert parse(data).resolve() == first
-        converts = isinstance(first.function, Convert)
+        converts = isinstance(first.function, Convert | Linear)
         assert converts or first.input.dtype is first.output.dtype
         assert first.input.shape == first.output.shape
         assert first.output.is_free_of_overlap

@@ -30,11 +30,9 @@ from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.operators import registry
 from tensor_round.contract.operators.dialect import Operator
 from tensor_round.contract.operators.model import OneOf
-from tensor_round.contract.operators.operator import as_operator
+from tensor_round.contract.operators.operator import Kind, as_operator
 from tensor_round.contract.operators.registry import (
-    CAST_SPELLINGS,
     DIALECTS,
-    LINEAR,
     OPERATORS,
     SPELLINGS,
     catalog,
@@ -78,8 +76,9 @@ def test_the_tables_are_the_specification_s(operator: str) -> None:
     assert cases.example in forms
     assert (row.dtypes, row.modes) == (cases.dtypes, cases.modes)
     assert row.unsigned_dtypes == cases.unsigned
-    assert {name for version in row.versions for name in version.dtypes} == row.dtypes.keys()
-    assert row.is_cast == (cases.to is not None)
+    types = {n for v in row.versions for n in (*v.dtypes, *v.scales, *v.results)}
+    assert types == row.dtypes.keys()
+    assert row.kind is cases.kind
     assert row.rounds_to_integral == cases.rounds_to_integral
 
 
@@ -151,10 +150,14 @@ def test_descriptors_and_operators_are_values(operator: str) -> None:
 @each_operator
 def test_an_operator_makes_the_published_example(operator: str) -> None:
     made, (value, dtype) = registry.validate(CASES[operator].example), CASES[operator].operator
-    assert value.descriptor(dtype, [2, 3]) == made
-    prepared = value.prepare(made.resolve().input.dtype.name, (2, 3))
+    make: Any = value
+    parameters = CASES[operator].parameters
+    assert make.descriptor(dtype, [2, 3], *parameters) == made
+    hashable = [(name, tuple(shape)) for name, shape in parameters]
+    prepared = make.prepare(made.resolve().input.dtype.name, (2, 3), *hashable)
     assert registry.parse(prepared.descriptor) == made
     assert prepared.call == made.resolve()
+    assert make.prepare(made.resolve().input.dtype.name, (2, 3), *hashable) is prepared
     assert operator_of(made) == value
     assert type(value) is OPERATORS[operator].object
 
@@ -238,12 +241,13 @@ def test_invalid_tensor_is_an_invalid_argument(dtype: Any, shape: Any, which: st
 @each(lambda cases: cases.words.items())
 def test_an_operator_in_one_word(operator: str, case: tuple[str, tr.RoundOperator]) -> None:
     text, expected = case
-    assert operator_from_text(text, to=CASES[operator].to) == expected
+    cases = CASES[operator]
+    assert operator_from_text(text, to=cases.to, kind=cases.kind) == expected
 
 
-def told_of(text: str, to: str | None = None) -> str:
+def told_of(text: str, to: str | None = None, kind: Kind | None = None) -> str:
     with pytest.raises(tr.InvalidDescriptor) as caught:
-        operator_from_text(text, ("query", "operator"), to)
+        operator_from_text(text, ("query", "operator"), to, kind=kind)
     (fault,) = caught.value.faults
     assert fault.loc == ("query", "operator")
     assert len(fault.msg) < 700
@@ -253,18 +257,16 @@ def told_of(text: str, to: str | None = None) -> str:
 @each(lambda cases: cases.wrong_words.items())
 def test_a_wrong_word_is_refused_with_why(operator: str, case: tuple[str, str]) -> None:
     text, why = case
-    assert why in told_of(text, CASES[operator].to)
+    assert why in told_of(text, CASES[operator].to, CASES[operator].kind)
 
 
-@pytest.mark.parametrize(
-    ("listed", "of_casts"), [(SPELLINGS, False), (CAST_SPELLINGS, True)], ids=["round", "cast"]
-)
-def test_all_words_are_listed_by_dialect(listed: str, of_casts: bool) -> None:
+@pytest.mark.parametrize("kind", Kind)
+def test_all_words_are_listed_by_dialect(kind: Kind) -> None:
     spelled: dict[str, list[str]] = {}
     for key, cases in CASES.items():
-        if (cases.to is not None) is of_casts:
+        if cases.kind is kind:
             spelled.setdefault(OPERATORS[key].dialect, []).append(cases.spelling)
-    assert listed == "; ".join(map(" or ".join, spelled.values()))
+    assert SPELLINGS[kind] == "; ".join(map(" or ".join, spelled.values()))
 
 
 def test_unknown_word_lists_the_accepted_ones() -> None:
@@ -279,18 +281,22 @@ def test_unknown_word_lists_the_accepted_ones() -> None:
     assert len(told_of("x" * 10_000)) < 300
 
 
+#: Attributes that take any integer or truth value.
+UNLISTED = {"saturate", "axis", "block_size"}
+
+
 @each_operator
 def test_each_attribute_takes_exactly_its_literal(operator: str) -> None:
     """The names that type checkers know are those that the dialect has."""
     row = OPERATORS[operator]
     hints, required = get_type_hints(row.object), row.object.required()
     positional = {one.name for one in fields(cast(Any, row.object)) if not one.kw_only}
-    for attribute in positional.difference(required):
+    for attribute in positional.difference(required, ("to", "precision")):
         literals = set(_literals(hints[attribute]))
-        assert bool(literals) != (attribute == "saturate")
+        assert bool(literals) != (attribute in UNLISTED)
         taken = {getattr(_made(row, **{attribute: value}), attribute) for value in literals}
         assert taken <= literals
-        for other in {"", "x", -1, 98} - literals:
+        for other in () if attribute in ("axis", "block_size") else {"", "x", -1, 98} - literals:
             with pytest.raises(tr.InvalidDescriptor):
                 _made(row, **{attribute: other})
         assert set(_spellings(row.descriptor, attribute)) <= literals
@@ -300,7 +306,8 @@ def test_each_attribute_takes_exactly_its_literal(operator: str) -> None:
 
 def _made(row: Operator, **attribute: Any) -> tr.RoundOperator:
     """The object with an attribute; that of a cast to the first type that goes with it."""
-    *targets, last = [{"to": to} for to in ("float32", "int8", "uint8")] if row.is_cast else [{}]
+    is_cast = row.kind is Kind.CAST
+    *targets, last = [{"to": to} for to in ("float32", "int8", "uint8")] if is_cast else [{}]
     for target in targets:
         with contextlib.suppress(tr.InvalidDescriptor):
             return row.object(**target, **attribute)
@@ -351,6 +358,8 @@ def test_each_field_is_required_or_has_a_default(operator: str) -> None:
         document = varied(operator, {path: ABSENT})
         if path not in CASES[operator].defaulted:
             assert faults(document) == {path: "is required"}
+        elif path in [OPERATORS[operator].tensors[-1]]:
+            assert resolved(document).parameters.zero_point is None
         elif path not in ("rounding", CASES[operator].mode_at):
             assert resolved(document) == resolved(EXAMPLES[operator])
         else:
@@ -373,10 +382,8 @@ def test_the_page_shows_the_examples_and_names_their_optional_fields() -> None:
     assert shown == [
         form.example
         for name, row in DIALECTS.items()
-        for form in (*row.forms, *LINEAR.get(name, {}).values())
-        if form is row.forms[0]
-        or form not in row.forms
-        or not row.operator_of(form.read(form.example)).rounds_to_integral
+        for form in row.forms
+        if form is row.forms[0] or not row.operator_of(form.read(form.example)).rounds_to_integral
     ]
     for name in DIALECTS:
         section = page.partition(f"## `{name}`")[2].partition("\n## ")[0]
@@ -394,10 +401,8 @@ def test_every_version_in_the_catalog_is_accepted_by_its_field(operator: str) ->
     (told,) = (one for one in described[row.dialect]["operators"] if one["operator"] == row.name)
     for version in told["versions"]:
         for value in version["selected_by"]:
-            document = varied(operator, {told["version_field"]: value})
-            if row.target_field is not None and row.dialect == "onnx":
-                document |= {"to": "DOUBLE", "saturate": ABSENT}
-                document.pop("saturate")
+            changes = CASES[operator].in_every_version
+            document = varied(operator, {told["version_field"]: value, **changes})
             if version["min_rank"] > 2:
                 for tensor in ("InputTensor", "OutputTensor"):
                     document["desc"][tensor]["Sizes"] = [1, 1, 2, 3]
@@ -414,4 +419,6 @@ def test_the_opsets_of_onnx_are_those_of_its_operators() -> None:
         "Floor": [6, 13],
         "Ceil": [6, 13],
         "Cast": [9, 13, 19, 21, 23, 24, 25],
+        "QuantizeLinear": [10, 13, 19, 21, 23, 24, 25],
+        "DequantizeLinear": [10, 13, 19, 21, 23, 24, 25],
     }

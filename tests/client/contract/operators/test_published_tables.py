@@ -6,6 +6,7 @@ import contextlib
 import json
 import re
 from collections.abc import Iterable
+from itertools import product
 from typing import Any
 
 import pytest
@@ -17,7 +18,8 @@ from tensor_round.contract.errors import InvalidDescriptor
 from tensor_round.contract.operators import directml_tensors
 from tensor_round.contract.operators.dialect import Version
 from tensor_round.contract.operators.dialects import directml, onnx, openvino, stablehlo
-from tensor_round.contract.operators.operator import RoundOperator
+from tensor_round.contract.operators.model import OperatorDescriptor
+from tensor_round.contract.operators.operator import Kind, RoundOperator
 from tensor_round.contract.operators.registry import OPERATORS, catalog, validate
 
 # DirectML.h, DML_TENSOR_DATA_TYPE
@@ -72,17 +74,27 @@ def operator(key: str, version: Version, to: str = "float32") -> RoundOperator:
     """The operator of a version, to a type if it is a cast, by the example's attributes if any."""
     row, example = OPERATORS[key], CASES[key].operator[0]
     others = {name: getattr(example, name) for name in row.object.required()}
-    target = {"to": to} if row.is_cast else {}
+    target = {"to": to} if row.kind is Kind.CAST else {}
     return row.object(**{**others, **target, **version.attributes})
+
+
+def described_by(key: str, version: Version, dtype: Any, rank: int, to: str) -> OperatorDescriptor:
+    """The descriptor of a version on a tensor; a quantization has one scale, of a usual type."""
+    made: Any = operator(key, version, to)
+    own = {dtype} & canonical(key, version.scales) if made.kind is Kind.QUANTIZE else ()
+    scale = [(*(own or ["float32"]), ())] if made.kind.is_linear else []
+    found: OperatorDescriptor = made.descriptor(dtype, (1,) * rank, *scale)
+    return found
 
 
 def accepts(key: str, version: Version, dtype: Any, rank: int, to: str) -> bool:
     try:
-        call = operator(key, version, to).descriptor(dtype, (1,) * rank).resolve()
+        call = described_by(key, version, dtype, rank, to).resolve()
     except InvalidDescriptor:
         return False
     assert (call.input.dtype.name, len(call.input.shape)) == (dtype, rank)
-    assert call.output.dtype.name == (to if OPERATORS[key].is_cast else dtype)
+    if not OPERATORS[key].kind.is_linear:
+        assert call.output.dtype.name == (to if OPERATORS[key].kind is Kind.CAST else dtype)
     return True
 
 
@@ -104,7 +116,9 @@ def test_the_published_ranks_are_those_that_are_accepted(key: str, version: Vers
     """Also of one below and above: the ranks that are tried go beyond the longest."""
     told = published(key, version)
     beyond = max(v.max_rank for row in OPERATORS.values() for v in row.versions) + 2
-    source, target = sorted(canonical(key, told["dtypes"]) & {*WIDE})[-2:]
+    taken = canonical(key, told["dtypes"])
+    usual = taken & {*WIDE} if len(taken & {*WIDE}) > 1 else {"float32", "uint8"} & taken
+    source, target = min(usual), max(usual)
     accepted = [rank for rank in range(beyond) if accepts(key, version, source, rank, target)]
     assert accepted == list(range(told["min_rank"], told["max_rank"] + 1))
     _, ranks = CASES[key].model.versions[told["model_version"]]
@@ -113,13 +127,13 @@ def test_the_published_ranks_are_those_that_are_accepted(key: str, version: Vers
 
 @each_version
 def test_the_published_dtypes_are_those_that_are_accepted(key: str, version: Version) -> None:
-    told, made = published(key, version), operator(key, version)
+    told = published(key, version)
     for rank in {told["min_rank"], told["max_rank"]}:
         accepted = accepted_dtypes(key, version, rank)
         assert accepted == canonical(key, told["dtypes"])
         for dtype in BY_NAME.keys() - accepted:
             with pytest.raises(InvalidDescriptor, match="takes"):
-                made.prepare(dtype, (1,) * rank)
+                described_by(key, version, dtype, rank, "float32")
 
 
 @each_version
@@ -132,14 +146,14 @@ def test_each_published_name_of_a_type_stands_in_descriptors(key: str, version: 
             dtype = meaning[name]
             own = [text for to in WIDE for text in written(key, version, dtype, rank, to)]
             made = [text for source in WIDE for text in written(key, version, source, rank, dtype)]
-            for texts in (own, made) if OPERATORS[key].is_cast else (own,):
+            for texts in (own, made) if OPERATORS[key].kind is Kind.CAST else (own,):
                 assert any(re.search(rf'["<x]{name}[">]', text) for text in texts), (name, dtype)
 
 
 def written(key: str, version: Version, dtype: Any, rank: int, to: str) -> list[str]:
     """The descriptor of a version on a tensor, as JSON, if it is accepted."""
     with contextlib.suppress(InvalidDescriptor):
-        descriptor = operator(key, version, to).descriptor(dtype, (1,) * rank)
+        descriptor = described_by(key, version, dtype, rank, to)
         assert validate(json.loads(descriptor.to_json())).resolve() == descriptor.resolve()
         return [descriptor.to_json().decode()]
     return []
@@ -149,7 +163,7 @@ def written(key: str, version: Version, dtype: Any, rank: int, to: str) -> list[
 def test_a_cast_s_targets_are_the_published_dtypes(key: str, version: Version) -> None:
     told = published(key, version)
     rank = told["min_rank"]
-    for to in BY_NAME if OPERATORS[key].is_cast else ():
+    for to in BY_NAME if OPERATORS[key].kind is Kind.CAST else ():
         is_target = to in canonical(key, told["dtypes"])
         assert is_target == any(taken(key, version, source, rank, to) for source in WIDE)
 
@@ -165,11 +179,11 @@ def test_unspecified_results_are_listed() -> None:
     told = {key: described(key)["unspecified"] for key in OPERATORS}
     to_integers = {"float to integer, out of range": "saturate", "float to integer, NaN": "0"}
     for key, operator in OPERATORS.items():
-        if operator.is_cast and key != "ieee754:convertFormat":
+        if operator.kind is Kind.CAST and key != "ieee754:convertFormat":
             assert to_integers.items() <= told[key].items()
             has_no_nan = "float4_e2m1fn" in operator.dtypes.values()
             assert ("NaN to a float without it" in told[key]) == has_no_nan
-        elif key != "stablehlo:reduce_precision":
+        elif operator.rounds_to_integral:
             assert not told[key]
     assert told["stablehlo:convert"]["float to float, not representable"] == "ties_to_even"
     assert told["onnx:Cast"]["float to integer"] == "toward_zero"
@@ -183,6 +197,8 @@ def test_each_operator_has_its_form_as_a_word() -> None:
         "onnx:Floor": "onnx:Floor:{version}",
         "onnx:Ceil": "onnx:Ceil:{version}",
         "onnx:Cast": "onnx:Cast:{version}",
+        "onnx:QuantizeLinear": "onnx:QuantizeLinear:{version}",
+        "onnx:DequantizeLinear": "onnx:DequantizeLinear:{version}",
         "openvino": "openvino:{mode}",
         "openvino:Floor": "openvino:Floor",
         "openvino:Ceiling": "openvino:Ceiling",
@@ -208,6 +224,37 @@ def test_each_operator_has_its_form_as_a_word() -> None:
 @each_version
 def test_a_flat_tensor_has_a_shape_that_every_version_takes(key: str, version: Version) -> None:
     expected = (1, 1, 1, 7) if OPERATORS[key].dialect == "directml" else (7,)
-    made = operator(key, version, "float64" if key == "mlir:arith" else "float32")
+    made: Any = operator(key, version, "float64" if key == "mlir:arith" else "float32")
     assert made.flat_shape(7) == expected
-    assert made.prepare("float32", expected).call.input.shape == expected
+    dtype = "uint8" if made.kind is Kind.DEQUANTIZE else "float32"
+    scale = [("float32", ())] if made.kind.is_linear else []
+    assert made.prepare(dtype, expected, *scale).call.input.shape == expected
+
+
+@pytest.mark.parametrize("key", [key for key, row in OPERATORS.items() if row.kind.is_linear])
+def test_the_published_scales_and_results_are_those_that_are_accepted(key: str) -> None:
+    row = OPERATORS[key]
+    is_quantize = row.kind is Kind.QUANTIZE
+    for version in row.versions:
+        told = published(key, version)
+        made: Any = operator(key, version)
+        scales, results = set(), set()
+        for dtype, other in product(BY_NAME, ("float32", "float16", "bfloat16", "int32", "uint8")):
+            with contextlib.suppress(InvalidDescriptor):
+                call = made.descriptor(other, (1,) * 4, (dtype, ())).resolve()
+                scales.add(dtype)
+                results.add(call.output.dtype.name)
+            with contextlib.suppress(InvalidDescriptor):
+                to: Any = row.object(**{**version.attributes, "to": dtype})
+                parameters = (other, ()), (dtype if is_quantize else "int8", ())
+                source = other if is_quantize else "int8"
+                call = to.descriptor(source, (1,) * 4, *parameters).resolve()
+                scales.add(other)
+                results.add(call.output.dtype.name)
+                assert call.output.dtype.name == dtype
+        if not is_quantize and "float8_e8m0fnu" in canonical(key, told["scales"]):
+            scales.add("float8_e8m0fnu")  # needs output_dtype
+        assert (scales, results) == (
+            canonical(key, told["scales"]),
+            canonical(key, told["results"]),
+        )

@@ -10,6 +10,7 @@ import tensor_round as tr
 from support.cases import descriptors
 from support.cases.descriptors import CASES
 from tensor_round.contract.operators import registry
+from tensor_round.contract.operators.operator import Kind
 from tensor_round.contract.operators.registry import (
     DIALECTS,
     OPERATORS,
@@ -46,10 +47,17 @@ def test_an_object_has_the_attributes_of_the_operator(key: str) -> None:
     row, operator = OPERATORS[key], CASES[key].operator[0]
     attributes = {name: getattr(operator, name) for name in operator.attributes()}
     given = {name: value for name, value in attributes.items() if value is not None}
-    expected = operator.descriptor("float32", (2, 2, 1, 1))
+    tensors, members = {}, {}
+    if row.kind.is_linear:
+        dtype = given.get("to") if row.kind is Kind.QUANTIZE else "uint8"
+        tensors = {"scale": ("float32", []), "zero_point": (dtype, [])}
+        members = {k: {"dtype": one, "shape": size} for k, (one, size) in tensors.items()}
+    dtype = "uint8" if row.kind is Kind.DEQUANTIZE else "float32"
+    make: Any = operator
+    expected = make.descriptor(dtype, (2, 2, 1, 1), **tensors)
     name = {"operator": row.name} if key != row.dialect else {}
-    assert read({"dialect": row.dialect, **name, **given}) == expected
-    if row.is_cast:
+    assert read({"dialect": row.dialect, **name, **given}, dtype, **members) == expected
+    if row.kind is Kind.CAST:
         to = given.pop("to")
         assert read({"dialect": row.dialect, **name, **given}, to=to) == expected
         assert read({"dialect": row.dialect, **given}, to=to) == expected
@@ -138,11 +146,85 @@ def test_faults_of_a_cast_name_the_member(
     assert {".".join(map(str, fault.loc)) for fault in caught.value.faults} == {loc}
 
 
+PARAMETERS: dict[str, Any] = {
+    "scale": {"dtype": "float32", "shape": [3]},
+    "zero_point": {"dtype": "int8", "shape": [3]},
+}
+
+
+def test_a_quantization_has_its_tensors_types_and_attributes() -> None:
+    beside = {"to": "int8", "axis": -1, "block_size": 0}
+    found = read("onnx:QuantizeLinear:25", "float32", [2, 3], **PARAMETERS, **beside)
+    made = tr.OnnxQuantizeLinear("int8", axis=-1)
+    assert found == made.descriptor("float32", [2, 3], ("float32", [3]), ("int8", [3]))
+    back = read(
+        {"dialect": "onnx", "operator": "DequantizeLinear", "opset_version": 23},
+        "int8",
+        [2, 3],
+        to="float16",
+        **PARAMETERS,
+    )
+    other = tr.OnnxDequantizeLinear("float16", 23)
+    assert back == other.descriptor("int8", [2, 3], ("float32", [3]), ("int8", [3]))
+    bare = {"scale": PARAMETERS["scale"], "zero_point": None}
+    assert (
+        read("onnx:QuantizeLinear", "float32", [2, 3], **bare).resolve().output.dtype.name
+        == "uint8"
+    )
+
+
+@pytest.mark.parametrize(
+    ("operator", "members", "loc", "why"),
+    [
+        ("onnx:QuantizeLinear", {"scale": ...}, "scale", "is required: its dtype and shape"),
+        ("onnx:Cast", {}, "scale", "onnx: Cast takes no scale"),
+        ("onnx", {}, "operator", "one of onnx:QuantizeLinear, "),
+        ("webnn:floor", {}, "scale", "webnn: floor takes no scale"),
+        ("onnx:QuantizeLinear:9", {}, "operator", "is the oldest version"),
+        ("onnx:QuantizeLinear", {"axis": True}, "axis", "must be an integer, got true"),
+        ("onnx:QuantizeLinear", {"axis": 2}, "axis", "must be from -2 to 1"),
+        ("onnx:QuantizeLinear", {"block_size": -1}, "operator", "must be at least 0"),
+        ("onnx:QuantizeLinear", {"to": "uint8"}, "zero_point.dtype", "must be output_dtype"),
+        ("onnx:QuantizeLinear", {"dtype": "float64"}, "dtype", "onnx: quantization takes"),
+        ("onnx:QuantizeLinear", {"shape": [0, 1, -1]}, "shape", "must be at least 0"),
+        ("onnx:QuantizeLinear", {"scale": 0.5}, "scale", "must be an object with dtype and shape"),
+        ("onnx:QuantizeLinear", {"scale": {"dtype": "float32"}}, "scale.shape", "is required"),
+        (
+            "onnx:QuantizeLinear",
+            {"scale": {"dtype": "float32", "shape": [2]}},
+            "scale.shape",
+            "must be [3] for each index of axis 1, got [2]",
+        ),
+        (
+            "onnx:QuantizeLinear",
+            {"scale": {"dtype": "float64", "shape": [3]}},
+            "scale.dtype",
+            "onnx: quantization takes",
+        ),
+        (
+            "onnx:QuantizeLinear",
+            {"zero_point": {"dtype": "int8", "shape": [2]}},
+            "zero_point.shape",
+            "must have the shape of y_scale",
+        ),
+    ],
+)
+def test_faults_of_a_quantization_name_the_member(
+    operator: Any, members: dict[str, Any], loc: str, why: str
+) -> None:
+    document = {"operator": operator, "dtype": "float32", "shape": [2, 3], **PARAMETERS, **members}
+    given = {name: value for name, value in document.items() if value is not ...}
+    with pytest.raises(tr.InvalidDescriptor) as caught:
+        registry.validate(given)
+    assert {".".join(map(str, fault.loc)) for fault in caught.value.faults} == {loc}
+    assert why in caught.value.faults[0].msg
+
+
 def test_the_members_are_these_three_and_those_of_a_cast() -> None:
     with pytest.raises(tr.InvalidDescriptor) as caught:
         registry.validate({"operator": "onnx", "dialect": "onnx", "dtype": "float32"})
     assert [(fault.loc, fault.msg) for fault in caught.value.faults] == [
-        (("dialect",), "unknown field; accepted: operator, dtype, shape, to, saturate"),
+        (("dialect",), f"unknown field; accepted: {', '.join(registry.SHORT_MEMBERS)}"),
         (("shape",), "is required"),
     ]
 

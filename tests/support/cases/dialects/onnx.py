@@ -19,6 +19,7 @@ from support.cases.dialect import (
     shapes,
     spelled,
 )
+from support.cases.dialects.onnx_linear import CASES as LINEAR
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.functions import Convert
 from tensor_round.contract.rounding import Rounding
@@ -286,6 +287,7 @@ CAST = OperatorCases(
     dtypes={name: dtype for name, _, dtype, _ in CAST_TYPES},
     rounds_to_integral=False,
     defaulted={"saturate"},
+    in_every_version={"to": "DOUBLE", "saturate": ABSENT},
     accepted=[
         *[
             (
@@ -427,4 +429,5 @@ CASES = {
     ),
     "onnx:Ceil": directed("Ceil", tr.OnnxCeil, Rounding.TOWARD_POSITIVE, {-1.5: -1, 1.2: 2}),
     "onnx:Cast": CAST,
+    **LINEAR,
 }

@@ -1,4 +1,4 @@
-"""The ``onnx`` dialect: ``Round``, ``Floor``, ``Ceil`` and ``Cast`` of the ONNX operator sets.
+"""The ``onnx`` dialect: operators of the ONNX operator sets.
 
 Rules are those of the ONNX operator specification: any rank and any sizes, and of each version of
 an operator the types that it has.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
@@ -21,53 +21,35 @@ from ...quoting import shown
 from ...rounding import Rounding
 from ..dialect import FLOAT_TO_INTEGER, NAN_TO_FLOAT, Dialect, ModelNames, Operator, Version, Words
 from ..model import RANK_LIMIT, OneOf, OperatorDescriptor, Sizes, Strict
+from ..onnx_types import DTYPES, NEWEST_OPSET, NUMBERS, OnnxCastOpset, OnnxFloorOpset, OnnxOpset
 from ..operator import CastOperator, RoundOperator, canonical_name, name_in, sizes_of
+from .onnx_linear import (
+    ROWS,
+    OnnxDequantizeLinear,
+    OnnxDequantizeLinearDescriptor,
+    OnnxLinearTensor,
+    OnnxQuantizeLinear,
+    OnnxQuantizeLinearDescriptor,
+)
 
 __all__ = [
     "OnnxCast",
     "OnnxCastDescriptor",
     "OnnxCastTensor",
     "OnnxCeil",
+    "OnnxDequantizeLinear",
+    "OnnxDequantizeLinearDescriptor",
     "OnnxDescriptor",
     "OnnxFloor",
+    "OnnxLinearTensor",
+    "OnnxQuantizeLinear",
+    "OnnxQuantizeLinearDescriptor",
     "OnnxRound",
     "OnnxTensor",
 ]
 
-#: From the first opset with Round to the newest of onnx 1.23.
-OnnxOpset = Literal[11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28]
-#: Likewise of Floor and Ceil in their present form, and of Cast.
-OnnxFloorOpset = Literal[6, 7, 8, 9, 10, OnnxOpset]
-OnnxCastOpset = Literal[9, 10, OnnxOpset]
-NEWEST_OPSET = get_args(OnnxOpset)[-1]
 #: The rounding of ``Cast`` to FLOAT8E8M0.
 OnnxRoundMode = Literal["up", "down", "nearest"]
-
-#: TensorProto.DataType: ONNX's names, their numbers, and the dtypes.
-_DATA_TYPES = (
-    ("FLOAT16", 10, "float16"),
-    ("BFLOAT16", 16, "bfloat16"),
-    ("FLOAT", 1, "float32"),
-    ("DOUBLE", 11, "float64"),
-    ("FLOAT8E4M3FN", 17, "float8_e4m3fn"),
-    ("FLOAT8E5M2", 19, "float8_e5m2"),
-    ("INT8", 3, "int8"),
-    ("INT16", 5, "int16"),
-    ("INT32", 6, "int32"),
-    ("INT64", 7, "int64"),
-    ("UINT8", 2, "uint8"),
-    ("UINT16", 4, "uint16"),
-    ("UINT32", 12, "uint32"),
-    ("UINT64", 13, "uint64"),
-    ("FLOAT8E4M3FNUZ", 18, "float8_e4m3fnuz"),
-    ("FLOAT8E5M2FNUZ", 20, "float8_e5m2fnuz"),
-    ("UINT4", 21, "uint4"),
-    ("INT4", 22, "int4"),
-    ("FLOAT4E2M1", 23, "float4_e2m1fn"),
-    ("FLOAT8E8M0", 24, "float8_e8m0fnu"),
-)
-DTYPES = {name: dtype for name, _, dtype in _DATA_TYPES}
-NUMBERS = {dtype: number for _, number, dtype in _DATA_TYPES}
 
 
 def _versions(
@@ -419,7 +401,7 @@ def _operator(name: str, made: type[RoundOperator], rounding: Rounding) -> Opera
 DIALECT = Dialect(
     title="ONNX",
     operator_field="op_type",
-    spellings={name: name for name in VERSIONS},
+    spellings={name: name for name in (*VERSIONS, *(row.name for row in ROWS))},
     operators=(
         _operator("Round", OnnxRound, Rounding.TIES_TO_EVEN),
         _operator("Floor", OnnxFloor, Rounding.TOWARD_NEGATIVE),
@@ -442,5 +424,6 @@ DIALECT = Dialect(
                 "negative number to FLOAT8E8M0": "NaN",
             },
         ),
+        *ROWS,
     ),
 )

@@ -9,63 +9,28 @@ elements there.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
 from ...call import Call, Parameters
-from ...dtypes import BY_NAME, DType
+from ...dtypes import BY_NAME, AnyDType, DType
 from ...errors import Fault, InvalidDescriptor
 from ...functions import Dequantize, Linear, Quantize
 from ...layout import Layout
 from ...quoting import shown
+from ..dialect import ModelNames, Operator, Words
 from ..model import OneOf, OperatorDescriptor, Sizes, Strict
-from .onnx import DTYPES, NEWEST_OPSET, NUMBERS
+from ..onnx_quantization import FLOATS, OPSETS_OF_EQUAL_TYPES, SINCE, VERSIONS, types_of
+from ..onnx_types import DTYPES, NEWEST_OPSET, NUMBERS, OnnxLinearOpset
+from ..operator import Kind, LinearOperator, TensorType, canonical_name, name_in, needed, sizes_of
 
 _TWO_BITS = "types of two bits are not served"
 _SIX_BITS = "types of six bits are not served"
-_FLOATS = ("FLOAT16", "BFLOAT16")
-_FLOATS_OF_8_BITS = ("FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ")
-_INTEGERS_OF_OPSET_21 = ("INT16", "UINT16", "INT4", "UINT4")
-
-#: By the operator, the opset from which each version is, what it adds to the types of the operand,
-#: the scale and the result (the codes, for DequantizeLinear the operand), and its new attributes.
-_ADDED: dict[str, dict[int, tuple[Sequence[str], Sequence[str], Sequence[str], Sequence[str]]]] = {
-    "QuantizeLinear": {
-        10: (("FLOAT", "INT32"), ("FLOAT",), ("INT8", "UINT8"), ()),
-        13: ((), (), (), ("axis",)),
-        19: (_FLOATS, (*_FLOATS, "INT32"), _FLOATS_OF_8_BITS, ("saturate",)),
-        21: ((), (), _INTEGERS_OF_OPSET_21, ("block_size", "output_dtype")),
-        23: ((), (), ("FLOAT4E2M1",), ("precision",)),
-        24: ((), ("FLOAT8E8M0",), (), ()),
-        25: ((), (), (), ()),
-    },
-    "DequantizeLinear": {
-        10: (("INT8", "UINT8", "INT32"), ("FLOAT",), ("FLOAT",), ()),
-        13: ((), (), (), ("axis",)),
-        19: (_FLOATS_OF_8_BITS, _FLOATS, _FLOATS, ()),
-        21: (_INTEGERS_OF_OPSET_21, (), (), ("block_size",)),
-        23: (("FLOAT4E2M1",), (), (), ("output_dtype",)),
-        24: ((), ("FLOAT8E8M0",), (), ()),
-        25: ((), (), (), ()),
-    },
-}
-#: The scales that have the operand's type until the opset 23.
-_OPSETS_OF_EQUAL_TYPES = range(19, 23)
-
-
 #: The types that any version takes.
-_TYPES = tuple(
-    name
-    for name in DTYPES
-    if any(
-        name in names
-        for added in _ADDED.values()
-        for types in added.values()
-        for names in types[:3]
-    )
-)
+_TYPES = tuple(dict.fromkeys(name for operator in VERSIONS for name in types_of(operator)))
 _SPELLINGS: dict[str | int, str] = {
     **{name: name for name in _TYPES},
     **{f"tensor({name.lower()})": name for name in _TYPES},
@@ -138,23 +103,22 @@ class _LinearDescriptor(OperatorDescriptor):
             return opset
         raise PydanticCustomError("opset", "{rule}, got {got}", {"rule": rule, "got": shown(opset)})
 
-    def _type_fault(self, place: int, name: str, *loc: str) -> list[Fault]:
-        """The fault of a type that the version does not take in that place, if any."""
-        added = _ADDED[self.op_type]
-        since = {one: opset for opset, types in added.items() for one in types[place]}
-        version = max(opset for opset in added if opset <= self.opset_version)
-        if since.get(name, NEWEST_OPSET + 1) <= version:
+    def _type_fault(self, what: str, name: str, *loc: str) -> list[Fault]:
+        """The fault of a type that is none of the version's ``what``, if any."""
+        versions = VERSIONS[self.op_type]
+        version = next(one for one in versions if self.opset_version in one.selected_by)
+        takes: tuple[str, ...] = getattr(version, what)
+        if name in takes:
             return []
-        takes = ", ".join(one for one, opset in since.items() if opset <= version)
-        rule = f"onnx {self.op_type}-{version} takes {takes} here"
-        needs = f"{name} needs opset {since[name]} or newer; " if name in since else ""
+        newer = [one.selected_by[0] for one in versions if name in getattr(one, what)]
+        needs = f"{name} needs opset {newer[0]} or newer; " if newer else ""
+        rule = f"{version.title} takes {', '.join(takes)} here"
         return [Fault(loc, f"{needs}{rule}, got {name}")]
 
     def _attribute_faults(self) -> list[Fault]:
         return [
             Fault((name,), f"onnx: {name} needs opset {opset} or newer")
-            for opset, types in _ADDED[self.op_type].items()
-            for name in types[3]
+            for name, opset in SINCE[self.op_type].items()
             if name in self.model_fields_set and self.opset_version < opset
         ]
 
@@ -214,7 +178,7 @@ class _LinearDescriptor(OperatorDescriptor):
         return blocks, counts
 
 
-class OnnxQuantizeDescriptor(_LinearDescriptor):
+class OnnxQuantizeLinearDescriptor(_LinearDescriptor):
     """ONNX QuantizeLinear: to integers or narrow floats, by a scale and a zero point."""
 
     example: ClassVar[dict[str, Any]] = {
@@ -222,6 +186,7 @@ class OnnxQuantizeDescriptor(_LinearDescriptor):
         "op_type": "QuantizeLinear",
         "opset_version": 25,
         "axis": 1,
+        "block_size": 0,
         "input": {"elem_type": "FLOAT", "shape": [2, 3]},
         "y_scale": {"elem_type": "FLOAT", "shape": [3]},
         "y_zero_point": {"elem_type": "INT8", "shape": [3]},
@@ -251,19 +216,19 @@ class OnnxQuantizeDescriptor(_LinearDescriptor):
         result = inferred if is_inferred else str(self.output_dtype)
         place = ("y_zero_point", "elem_type") if is_inferred else ("output_dtype",)
         faults = [
-            *self._type_fault(0, self.input.elem_type, "input", "elem_type"),
-            *self._type_fault(1, scale, "y_scale", "elem_type"),
-            *self._type_fault(2, result, *place),
+            *self._type_fault("dtypes", self.input.elem_type, "input", "elem_type"),
+            *self._type_fault("scales", scale, "y_scale", "elem_type"),
+            *self._type_fault("results", result, *place),
             *self._attribute_faults(),
         ]
-        if self.opset_version in _OPSETS_OF_EQUAL_TYPES and scale != self.input.elem_type:
+        if self.opset_version in OPSETS_OF_EQUAL_TYPES and scale != self.input.elem_type:
             rule = f"must be the type of input, {self.input.elem_type}, before opset 23"
             faults.append(Fault(("y_scale", "elem_type"), f"{rule}, got {scale}"))
         if point is not None and point.elem_type != result:
             rule = f"must be output_dtype, {result}"
             faults.append(Fault(("y_zero_point", "elem_type"), f"{rule}, got {point.elem_type}"))
         precision = str(self.precision)
-        if precision not in (_UNDEFINED, "FLOAT", *_FLOATS):
+        if precision not in (_UNDEFINED, "FLOAT", *FLOATS):
             rule = f"must be FLOAT, FLOAT16 or BFLOAT16, got {precision}"
             faults.append(Fault(("precision",), rule))
         if faults:
@@ -274,7 +239,7 @@ class OnnxQuantizeDescriptor(_LinearDescriptor):
         return self._call(function, target, ("y_scale", self.y_scale), ("y_zero_point", point))
 
 
-class OnnxDequantizeDescriptor(_LinearDescriptor):
+class OnnxDequantizeLinearDescriptor(_LinearDescriptor):
     """ONNX DequantizeLinear: from integers or narrow floats, by a scale and a zero point."""
 
     example: ClassVar[dict[str, Any]] = {
@@ -296,12 +261,12 @@ class OnnxDequantizeDescriptor(_LinearDescriptor):
         scale, point, source = self.x_scale.elem_type, self.x_zero_point, self.input.elem_type
         result = scale if self.output_dtype == _UNDEFINED else str(self.output_dtype)
         faults = [
-            *self._type_fault(0, source, "input", "elem_type"),
-            *self._type_fault(1, scale, "x_scale", "elem_type"),
+            *self._type_fault("dtypes", source, "input", "elem_type"),
+            *self._type_fault("scales", scale, "x_scale", "elem_type"),
             *self._attribute_faults(),
         ]
         if not faults:
-            faults = self._type_fault(2, result, "output_dtype")
+            faults = self._type_fault("results", result, "output_dtype")
         if point is not None and point.elem_type != source:
             rule = f"must be the type of input, {source}"
             faults.append(Fault(("x_zero_point", "elem_type"), f"{rule}, got {point.elem_type}"))
@@ -311,8 +276,168 @@ class OnnxDequantizeDescriptor(_LinearDescriptor):
         return self._call(Dequantize(), target, ("x_scale", self.x_scale), ("x_zero_point", point))
 
 
-#: The descriptors, by the values of ``op_type``.
-FORMS: Mapping[str, type[OperatorDescriptor]] = {
-    "QuantizeLinear": OnnxQuantizeDescriptor,
-    "DequantizeLinear": OnnxDequantizeDescriptor,
-}
+class _OnnxLinear(LinearOperator):
+    """What both operators have; attributes stand in a descriptor unless they are the defaults."""
+
+    __slots__ = ()
+
+    _paths: ClassVar[Mapping[str, str]] = {
+        name: name for name in ("opset_version", "axis", "block_size", "domain")
+    }
+
+    opset_version: int
+    axis: int
+    block_size: int
+    domain: str
+
+    def _document(
+        self,
+        attributes: Mapping[str, Any],
+        tensors: Mapping[str, tuple[AnyDType | None, Sequence[int] | None] | None],
+    ) -> dict[str, Any]:
+        own = {"axis": self.axis, "block_size": self.block_size, "domain": self.domain}
+        defaults = {"axis": 1, "block_size": 0, "domain": ""}
+        return {
+            "op_type": type(self).__name__.removeprefix("Onnx"),
+            "opset_version": self.opset_version,
+            **{name: value for name, value in own.items() if value != defaults[name]},
+            **{name: value for name, value in attributes.items() if value is not None},
+            **{
+                name: {
+                    "elem_type": name_in(DTYPES, canonical_name(tensor[0])),
+                    "shape": sizes_of(tensor[1]),
+                }
+                for name, tensor in tensors.items()
+                if tensor is not None
+            },
+        }
+
+
+def _onnx_name(dtype: AnyDType | None) -> str | None:
+    return None if dtype is None else name_in(DTYPES, canonical_name(dtype))
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxQuantizeLinear(_OnnxLinear):
+    """ONNX QuantizeLinear to the type ``to``, by the rules and with the types of an opset.
+
+    Without ``to`` the result has the type of the zero point, or is ``uint8``. ``axis`` and
+    ``block_size`` tell which elements share a scale. ``saturate`` is for floats of 8 bits, and
+    ``precision`` the type of the quotients; None leaves them out. ``domain`` is the default domain.
+    """
+
+    kind: ClassVar[Kind] = Kind.QUANTIZE
+    _optional: ClassVar[tuple[str, ...]] = ("saturate", "precision")
+
+    to: AnyDType | None = None
+    opset_version: OnnxLinearOpset = 25
+    axis: int = 1
+    block_size: int = 0
+    saturate: bool | None = None
+    precision: AnyDType | None = None
+    domain: str = field(default="", compare=False, repr=False, kw_only=True)
+
+    def _store(self, descriptor: OperatorDescriptor) -> None:
+        LinearOperator._store(self, descriptor)
+        function = descriptor.resolve().function
+        if self.precision is not None and isinstance(function, Quantize) and function.precision:
+            object.__setattr__(self, "precision", function.precision.name)
+
+    def descriptor(
+        self,
+        dtype: AnyDType | None = None,
+        shape: Sequence[int] | None = None,
+        scale: TensorType | None = None,
+        zero_point: TensorType | None = None,
+    ) -> OnnxQuantizeLinearDescriptor:
+        """The ``onnx`` descriptor on packed tensors, of types that the opset's operator accepts."""
+        told = "uint8" if zero_point is None else canonical_name(zero_point[0])
+        attributes = {
+            "output_dtype": None if self.to == told else _onnx_name(self.to),
+            "saturate": int(self.saturate) if isinstance(self.saturate, bool) else self.saturate,
+            "precision": _onnx_name(self.precision),
+        }
+        tensors = {"input": (dtype, shape), "y_scale": needed(scale), "y_zero_point": zero_point}
+        descriptor = OnnxQuantizeLinearDescriptor.read(self._document(attributes, tensors))
+        descriptor.resolve()
+        return descriptor
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxDequantizeLinear(_OnnxLinear):
+    """ONNX DequantizeLinear to the type ``to``, by the rules and with the types of an opset.
+
+    Without ``to`` the result has the type of the scale. ``axis`` and ``block_size`` tell which
+    elements share a scale. ``domain`` is the default domain.
+    """
+
+    kind: ClassVar[Kind] = Kind.DEQUANTIZE
+
+    to: AnyDType | None = None
+    opset_version: OnnxLinearOpset = 25
+    axis: int = 1
+    block_size: int = 0
+    domain: str = field(default="", compare=False, repr=False, kw_only=True)
+
+    def descriptor(
+        self,
+        dtype: AnyDType | None = None,
+        shape: Sequence[int] | None = None,
+        scale: TensorType | None = None,
+        zero_point: TensorType | None = None,
+    ) -> OnnxDequantizeLinearDescriptor:
+        """The ``onnx`` descriptor on packed tensors, of types that the opset's operator accepts."""
+        given = needed(scale)
+        told = canonical_name(given[0])
+        attributes = {"output_dtype": None if self.to == told else _onnx_name(self.to)}
+        tensors = {"input": (dtype, shape), "x_scale": given, "x_zero_point": zero_point}
+        descriptor = OnnxDequantizeLinearDescriptor.read(self._document(attributes, tensors))
+        descriptor.resolve()
+        return descriptor
+
+
+def _row(
+    name: str,
+    descriptor: type[OperatorDescriptor],
+    made: type[LinearOperator],
+    parameters: tuple[str, str],
+    unspecified: Mapping[str, str],
+) -> Operator:
+    return Operator(
+        name=name,
+        descriptor=descriptor,
+        object=made,
+        model=ModelNames(
+            f"onnx_{name.removesuffix('Linear').lower()}_linear", "x", "y", parameters=parameters
+        ),
+        words=Words(name, ("OPSET",), f"10 to {NEWEST_OPSET}", are_integers=True),
+        selected_by=(name,),
+        version_field="opset_version",
+        versions=VERSIONS[name],
+        dtypes={one: DTYPES[one] for one in types_of(name)},
+        target_field="output_dtype",
+        unspecified=unspecified,
+    )
+
+
+#: The operators' rows in the dialect's table.
+ROWS = (
+    _row(
+        "QuantizeLinear",
+        OnnxQuantizeLinearDescriptor,
+        OnnxQuantizeLinear,
+        ("y_scale", "y_zero_point"),
+        {
+            "quotient by a scale that is INT32 or FLOAT8E8M0": "exact",
+            "NaN to an integer": "0, plus the zero point",
+            "zero point that is not 0 of a float": "added to the quotient, exactly",
+        },
+    ),
+    _row(
+        "DequantizeLinear",
+        OnnxDequantizeLinearDescriptor,
+        OnnxDequantizeLinear,
+        ("x_scale", "x_zero_point"),
+        {},
+    ),
+)
