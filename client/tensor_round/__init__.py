@@ -13,7 +13,7 @@ published digests) and the client::
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from .clients.client import AsyncClient as AsyncClient
 from .clients.client import Client as Client
@@ -57,6 +57,21 @@ else:
         "__version__": ".contract.version",
     }
 
+    def _show_here(value: Any) -> None:
+        """Have help, tracebacks and pickles name a class as callers do."""
+        if isinstance(value, type):
+            if annotations := vars(value).get("__annotations__"):
+                # Pydantic, for one, looks the names in annotations up in the class's module.
+                hints = get_type_hints(value, include_extras=True)
+                value.__annotations__ = {name: hints[name] for name in annotations}
+                for name, field in vars(value).get("__dataclass_fields__", {}).items():
+                    field.type = hints[name]
+            value.__module__ = __name__
+
+    for _value in tuple(globals().values()):
+        if getattr(_value, "__module__", "").startswith(f"{__name__}."):
+            _show_here(_value)
+
     def _registry() -> Any:
         return import_module(".contract.operators.registry", __name__)
 
@@ -73,6 +88,7 @@ else:
             value = getattr(_registry(), name)
         else:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        _show_here(value)
         return globals().setdefault(name, value)
 
     def __dir__() -> list[str]:

@@ -7,7 +7,9 @@ import pydoc
 import subprocess
 import sys
 from importlib.metadata import version
+from typing import get_type_hints
 
+import pydantic
 import pytest
 
 import tensor_round as tr
@@ -97,6 +99,27 @@ def test_all_is_sorted_and_there() -> None:
 def test_every_public_name_has_a_docstring_of_its_own(name: str) -> None:
     first = pydoc.getdoc(getattr(tr, name)).split("\n\n")[0].replace("\n", " ")
     assert first.endswith(".") or ":" in first
+
+
+@pytest.mark.parametrize("name", tr.__all__)
+def test_every_public_class_shows_the_name_that_callers_write(name: str) -> None:
+    value = getattr(tr, name)
+    assert not isinstance(value, type) or f"{value.__module__}.{value.__name__}" == (
+        f"tensor_round.{name}"
+    )
+
+
+def test_annotations_of_public_classes_can_be_read() -> None:
+    """By what looks names up in the module that a class shows, as pydantic does."""
+    for kind in (tr.OnnxRound, tr.Comparison, tr.Differences):
+        assert not any(isinstance(hint, str) for hint in get_type_hints(kind).values())
+    pydantic.TypeAdapter(tr.Differences).json_schema()
+
+
+def test_a_traceback_shows_the_public_name() -> None:
+    code = "import tensor_round as tr; tr.round('1', 'onnx')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1].startswith("tensor_round.InvalidArgumentType: ")
 
 
 @pytest.mark.parametrize("kind", [tr.Client, tr.AsyncClient])

@@ -21,6 +21,8 @@ def rounded(client: tr.Client, x: Floats) -> Floats:
     client.round(x, rounding="toward_zero", out=x)
     client.round(x, tr.Rounding.TIES_TO_EVEN, progress=print)
     client.round(x, "directml:TOWARD_INFINITY")
+    client.round(x, "directml:TOWARD_ZERO:2_1")
+    client.round(x, str(np.random.default_rng().choice(["onnx:13", "webnn"])))
     client.round(x, tr.OnnxRound(opset_version=22))
     client.round(x, tr.OpenVINORound(mode="half_away_from_zero"))
     client.round(x, tr.DirectMLRound("TOWARD_ZERO", feature_level="3_0"))
@@ -37,8 +39,6 @@ assert_type(tr.__version__, str)
 
 # What type checkers must refuse.
 client, zeros = tr.Client("local:"), np.zeros(3)
-tr.round(zeros, "onnx:nearest")  # type: ignore[arg-type]  # pyright: ignore
-client.round(zeros, "nearest")  # type: ignore[arg-type]  # pyright: ignore
 client.round(zeros, rounding="half_to_even")  # type: ignore[arg-type]  # pyright: ignore
 client.round(zeros, 2)  # type: ignore[arg-type]  # pyright: ignore
 print(client.settings)  # type: ignore[attr-defined]  # pyright: ignore

@@ -123,7 +123,7 @@ class Client(BaseClient):
     def round(
         self,
         x: A,
-        operator: RoundOperator | OperatorWord | RoundingName | Rounding | None = None,
+        operator: RoundOperator | OperatorWord | RoundingName | Rounding | str | None = None,
         *,
         rounding: RoundingName | Rounding | None = None,
         out: A | None = None,
@@ -288,7 +288,7 @@ class AsyncClient(BaseClient):
     async def round(
         self,
         x: A,
-        operator: RoundOperator | OperatorWord | RoundingName | Rounding | None = None,
+        operator: RoundOperator | OperatorWord | RoundingName | Rounding | str | None = None,
         *,
         rounding: RoundingName | Rounding | None = None,
         out: A | None = None,
@@ -361,7 +361,7 @@ class AsyncClient(BaseClient):
 
 def round(
     x: A,
-    operator: RoundOperator | OperatorWord | RoundingName | Rounding | None = None,
+    operator: RoundOperator | OperatorWord | RoundingName | Rounding | str | None = None,
     *,
     rounding: RoundingName | Rounding | None = None,
     out: A | None = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
@@ -30,6 +30,11 @@ _DATA_TYPES = (
 )
 DTYPES = {name: dtype for name, _, dtype in _DATA_TYPES}
 DTYPE_VALUES = {name: value for name, value, _ in _DATA_TYPES}
+#: For editors to complete; with the C prefix and as the C integer, too.
+DataTypeName = Literal[
+    "FLOAT32", "FLOAT16", "FLOAT64", "UINT8", "UINT16", "UINT32", "UINT64",
+    "INT8", "INT16", "INT32", "INT64",
+]  # fmt: skip
 _UINT32, _UINT64 = 2**32 - 1, 2**64 - 1
 _NAMES = FieldNames("Sizes", "Strides", "TotalTensorSizeInBytes")
 
@@ -47,7 +52,9 @@ _DimensionSize = Annotated[int, Field(ge=1, le=_UINT32)]
 class BufferDesc(Strict):
     """DML_BUFFER_TENSOR_DESC."""
 
-    DataType: Annotated[str | int, OneOf("directml: a tensor's DataType", _DATA_TYPE_SPELLINGS)]
+    DataType: Annotated[
+        DataTypeName | str | int, OneOf("directml: a tensor's DataType", _DATA_TYPE_SPELLINGS)
+    ]
     Flags: Annotated[str | int, OneOf("directml: a tensor's Flags", _FLAGS)] = Field(
         default="NONE",
         description="NONE by default; OWNED_BY_DML is for inputs only. Neither has an effect here.",

@@ -42,7 +42,7 @@ from .dialects.mlir import *
 #: The modules above, each of which exports descriptors of a dialect's operators.
 MODULES: tuple[ModuleType, ...] = tuple(
     dict.fromkeys(
-        sys.modules[value.__module__]
+        sys.modules[value.resolve.__module__]
         for value in tuple(globals().values())
         if isinstance(value, type)
         and issubclass(value, OperatorDescriptor)
@@ -61,7 +61,8 @@ if not TYPE_CHECKING:
     # Type checkers follow the stars.
     __all__ = [name for module in MODULES for name in module.__all__]
 
-#: The operators in one word, for type checkers; a test compares them with the tables.
+#: The operators in one word, for editors to complete; a test compares them with the tables. Further
+#: attributes make more, as ``onnx:13``, so signatures take any ``str``.
 OperatorWord = Literal[
     "onnx", "onnx:Floor", "onnx:Ceil",
     "openvino", "openvino:half_to_even", "openvino:half_away_from_zero",
