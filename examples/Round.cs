@@ -16,7 +16,7 @@ static class Program
     {
         var bytes = new byte[4 * x.Length];
         Buffer.BlockCopy(x, 0, bytes, 0, bytes.Length); // little-endian, as on x86 and ARM
-        var request = new HttpRequestMessage(HttpMethod.Post, url + "/round");
+        var request = new HttpRequestMessage(HttpMethod.Post, url.TrimEnd('/') + "/round");
         request.Content = new ByteArrayContent(bytes);
         request.Content.Headers.ContentType = new MediaTypeHeaderValue("application/octet-stream");
         request.Headers.TryAddWithoutValidation("Operator-Descriptor", Descriptor);

@@ -4,17 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct sink { char *at; size_t left; };
+/* The tensor, or the reason of a refusal (application/problem+json). */
+struct sink { char data[4096]; size_t length; };
 
 static size_t take(char *data, size_t size, size_t count, void *into)
 {
     struct sink *sink = into;
     size_t n = size * count;
-    if (n > sink->left)
-        return 0; /* more than the tensor: libcurl reports CURLE_WRITE_ERROR */
-    memcpy(sink->at, data, n);
-    sink->at += n;
-    sink->left -= n;
+    if (n > sizeof sink->data - sink->length)
+        return 0; /* libcurl reports CURLE_WRITE_ERROR */
+    memcpy(sink->data + sink->length, data, n);
+    sink->length += n;
     return n;
 }
 
@@ -23,9 +23,12 @@ int main(void)
     const char *base = getenv("TENSOR_ROUND_URL");
     char url[512], problem[CURL_ERROR_SIZE] = "";
     float x[5] = {-2.5f, -0.3f, 0.5f, 1.5f, 2.5f}, y[5];
-    struct sink sink = {(char *)y, sizeof y};
+    struct sink sink = {.length = 0};
+    long status = 0;
 
-    snprintf(url, sizeof url, "%s/round", base ? base : "http://127.0.0.1:8000");
+    base = base ? base : "http://127.0.0.1:8000";
+    int length = (int)strlen(base); /* without the slash that it may end with */
+    snprintf(url, sizeof url, "%.*s/round", length - (length && base[length - 1] == '/'), base);
     CURL *curl = curl_easy_init();
     struct curl_slist *fields = curl_slist_append(NULL, "Content-Type: application/octet-stream");
     fields = curl_slist_append(fields,
@@ -41,14 +44,15 @@ int main(void)
     curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, &sink);
     curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, problem);
-    curl_easy_setopt(curl, CURLOPT_FAILONERROR, 1L); /* 4xx and 5xx are errors */
     CURLcode code = curl_easy_perform(curl);
+    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
     curl_slist_free_all(fields);
     curl_easy_cleanup(curl);
-    if (code != CURLE_OK || sink.left != 0) {
-        fprintf(stderr, "round: %s\n", problem[0] ? problem : "a short response");
+    if (code != CURLE_OK || status != 200 || sink.length != sizeof y) {
+        fprintf(stderr, "round: %s %ld %.*s\n", problem, status, (int)sink.length, sink.data);
         return 1;
     }
+    memcpy(y, sink.data, sizeof y);
     for (int i = 0; i < 5; i++)
         printf("%g%c", y[i], i < 4 ? ' ' : '\n');
     return 0;

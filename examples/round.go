@@ -9,6 +9,7 @@ import (
 	"log"
 	"net/http"
 	"os"
+	"strings"
 )
 
 const descriptor = `{"dialect":"directml","feature_level":"3_0",` +
@@ -43,7 +44,7 @@ func main() {
 	if url == "" {
 		url = "http://127.0.0.1:8000"
 	}
-	y, err := round(url, []float32{-2.5, -0.3, 0.5, 1.5, 2.5})
+	y, err := round(strings.TrimSuffix(url, "/"), []float32{-2.5, -0.3, 0.5, 1.5, 2.5})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -9,7 +9,7 @@ const descriptor = {
   desc: { InputTensor: tensor, OutputTensor: tensor, RoundingMode: "TOWARD_INFINITY" },
 };
 
-const response = await fetch(`${base}/round`, {
+const response = await fetch(`${base.replace(/\/$/, "")}/round`, {
   method: "POST",
   headers: {
     "Content-Type": "application/octet-stream",

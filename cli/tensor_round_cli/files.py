@@ -76,5 +76,12 @@ def check_target(target: str) -> None:
         raise typer.BadParameter(f"there is no folder {folder}", param_hint="OUT")
 
 
+def check_npy_target(target: str) -> None:
+    """Likewise, also for the name of a file of another format."""
+    if PurePath(target).suffix.lower() in _OTHERS:
+        raise _unfit("OUT", target, "only .npy files are written here")
+    check_target(target)
+
+
 def _unfit(name: str, source: str, why: str) -> typer.BadParameter:
     return typer.BadParameter(f"{source}: {why}", param_hint=name)

@@ -70,6 +70,8 @@ def verify_model_file(
 ) -> None:
     """Print the verdicts on a model, and a summary on stderr."""
     if inputs is None or not runtimes:
+        if not Path(model).exists():
+            raise typer.BadParameter(f"there is no file {model}", param_hint="MODEL")
         missing = "--input" if inputs is None else "--runtime"
         why = f"a model needs inputs and runtimes: {how_to_verify(model)}"
         raise typer.BadParameter(why, param_hint=missing)

@@ -23,7 +23,7 @@ from tensor_round.contract.rounding import Rounding, RoundingName
 
 from . import npy_files
 from .connecting import AsJson, Connection, Transfer, connects
-from .files import check_target, read_tensor
+from .files import check_npy_target, read_tensor
 
 Source = Annotated[str, typer.Argument(metavar="IN", help="A .npy file, or - for standard input.")]
 Target = Annotated[
@@ -124,7 +124,7 @@ def _convert(
 ) -> None:
     """Write the results of an operator on a file; ``word`` is the caller's word for it."""
     given = read_tensor(source, transfer.dtype)
-    check_target(target)
+    check_npy_target(target)
     size, name = given.header.data_length, given.dtype.name
     shows = sys.stderr.isatty() if transfer.progress is None else transfer.progress
     began = time.monotonic()

@@ -116,10 +116,12 @@ def test_annotations_of_public_classes_can_be_read() -> None:
     pydantic.TypeAdapter(tr.Differences).json_schema()
 
 
-def test_a_traceback_shows_the_public_name() -> None:
-    code = "import tensor_round as tr; tr.round('1', 'onnx')"
+def test_a_traceback_shows_the_public_name_and_a_remedy() -> None:
+    code = "import tensor_round as tr; tr.Client('http://127.0.0.1:1', retries=0).round([0.5])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stderr.splitlines()[-1].startswith("tensor_round.InvalidArgumentType: ")
+    error, remedy = done.stderr.splitlines()[-2:]
+    assert error.startswith("tensor_round.ConnectionFailed: cannot connect to 127.0.0.1:1")
+    assert remedy.endswith("Pass its URL, or set TENSOR_ROUND_URL.")
 
 
 @pytest.mark.parametrize("kind", [tr.Client, tr.AsyncClient])

@@ -224,12 +224,12 @@ class Program:
                 return f"the header {self.header} is not installed"
         return None
 
-    def run(self, folder: Path, url: str) -> str:
-        """What the page's commands for it print, in this folder.
+    def run(self, folder: Path, url: str, text: str | None = None) -> str:
+        """What the page's commands for it, or for another ``text`` of it, print in this folder.
 
         Raises :class:`AssertionError`, with the commands' errors, where one fails.
         """
-        shutil.copy(EXAMPLES / self.source, folder)
+        (folder / self.source).write_text(text or (EXAMPLES / self.source).read_text())
         scripts = [b.text for b in blocks(PAGE) if b.language == "sh" and b.needs]
         (script,) = [text for text in scripts if self.source in text]
         return _run(["bash", "-euc", script], folder, url)

@@ -56,7 +56,7 @@ def read_array(x: Any, name: str = "x") -> Operand:
     read = _FORMS.get(form_of(x), _read_exporter)
     if isinstance(read, str):
         sentence = read.format(x=name)
-        raise InvalidArgumentType(f"{name} is a {form_name(x)}: {sentence}")
+        raise InvalidArgumentType(f"{name} is {form_name(x)}: {sentence}")
     try:
         return read(x, name)
     except InvalidArgument:
@@ -69,7 +69,7 @@ def read_out(out: Any) -> Operand:
     """View ``out`` as :func:`read_array` does; raises :class:`InvalidArgument` for a copy."""
     operand = read_array(out, "out")
     if not operand.is_view:
-        raise InvalidArgument(f"out is a {form_name(out)}, which is not filled: take the result")
+        raise InvalidArgument(f"out is {form_name(out)}, which is not filled: take the result")
     return operand
 
 
@@ -191,9 +191,10 @@ def _read_columns(x: Any, name: str, dtype: Any, make: Callable[..., Any]) -> Op
         numpy = getattr(dtype, "numpy_dtype", None)
         if numpy is None or numpy.kind not in "iuf":
             return _unsupported(x, dtype)
+        has_missing = x.isna().to_numpy().any()
+        call = '"float64", na_value=float("nan")' if has_missing else f'"{numpy}"'
         raise InvalidArgument(
-            f"{name} has pandas' dtype {dtype}, and arrays have no NA: "
-            f'pass {name}.to_numpy("{numpy}")'
+            f"{name} has pandas' dtype {dtype}, and arrays have no NA: pass {name}.to_numpy({call})"
         )
 
     def wrap(y: Array) -> Any:
@@ -236,6 +237,8 @@ def _read_torch(x: Any, name: str) -> Operand:
         raise InvalidArgument(
             f"the tensor is {x.layout} on {x.device}: make it strided and on the CPU"
         )
+    if x.is_neg():
+        raise InvalidArgument(f"{name} is a negated view of a tensor: pass {name}.resolve_neg()")
     name = torch_dtype(x)
     if name not in BY_NAME:
         return _unsupported(x, name)
@@ -306,7 +309,7 @@ def _read_exporter(x: Any, name: str) -> Operand:
         if isinstance(data, np.ndarray) and getattr(x, "dtype", data.dtype) == data.dtype:
             return _read_ndarray(data, name)
     rule = f": pass numpy.asarray({name})" if hasattr(x, "__array__") else ""
-    raise InvalidArgumentType(f"{name} is a {form_name(x)}, not an array of numbers{rule}")
+    raise InvalidArgumentType(f"{name} is {form_name(x)}, not an array of numbers{rule}")
 
 
 def _view_standard(x: Any) -> Array:
@@ -338,9 +341,10 @@ def _is_numpy_own(y: Array) -> bool:
 
 
 def form_name(x: object) -> str:
-    """The form of ``x`` in an error message: ``list``, ``pandas Series``."""
+    """The form of ``x`` in an error message: ``a list``, ``an xarray Dataset``."""
     package, name = form_of(x)
-    return name if package == "builtins" else f"{package} {name}"
+    name = name if package == "builtins" else f"{package} {name}"
+    return f"{'an' if name[0] in 'aeioxAEIO' else 'a'} {name}"
 
 
 #: What callers have in hand, by the package and the name of its class: how it is read, or, where no

@@ -159,6 +159,9 @@ class Connection:
                 raise DeadlineExceeded(f"cannot connect to {where} in time") from error
             failure = ConnectionFailed(f"cannot connect to {where}: {error}{_advice(error)}")
             failure.is_connected = False
+            failure.add_note(
+                f"Is a service running at {where}? Pass its URL, or set TENSOR_ROUND_URL."
+            )
             failure.is_unavailable = isinstance(error, _REFUSALS)
             # The service's certificate will be the same at the next try.
             failure.transient = not isinstance(error, ssl.SSLCertVerificationError)

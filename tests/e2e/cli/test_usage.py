@@ -85,6 +85,7 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
                              ("compare", "f4.npy", "--operator", "onnx", "--operator", "mlir:x")),
     "serve": ("run tensor-round-service --port 8901", ("serve", "--port", "8901")),
     "no-folder": ("there is no folder nowhere", ("round", "f4.npy", "nowhere/out.npy")),
+    "not-npy": ("out.csv: only .npy files are written here", ("round", "f4.npy", "out.csv")),
     "into-a-folder": (". is a folder", ("round", "f4.npy", ".")),
     "wrong-url": ("unix:///path", ("ping", "--url", "gopher://x")),
     "timeout-as-a-word": ("valid number", ("ping", "--timeout", "abc")),

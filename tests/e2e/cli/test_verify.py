@@ -234,6 +234,7 @@ NO_VERDICT: dict[str, tuple[tuple[str, ...], str]] = {
     "no-rule": ((*RIGHT_NODE, "--rule", "x86"), "--rule: is for a runtime"),
     "for-a-model": (("numpy", *INPUT), "--input: is for a model, not for numpy"),
     "no-model": (("no.onnx", *INPUT, *NUMPY), "there is no file no.onnx"),
+    "no-model-alone": (("no.onnx",), "there is no file no.onnx"),
     "no-inputs": (
         ("TOWARD_ZERO.json", "--input", "y.npz", *NUMPY),
         "y.npz cannot be read: No such file",

@@ -42,6 +42,19 @@ def test_program_in_another_language_prints_its_stated_output(
     if reason := program.missing():
         pytest.skip(reason)
     assert program.run(tmp_path, service.url) == OUTPUT
+    assert program.run(tmp_path, f"{service.url}/") == OUTPUT
+
+
+@pytest.mark.not_behind("unix", reason="as above")
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.source)
+def test_program_in_another_language_prints_why_it_was_refused(
+    program: Program, tmp_path: Path, service: Service
+) -> None:
+    if reason := program.missing():
+        pytest.skip(reason)
+    source = (EXAMPLES / program.source).read_text().replace("TOWARD_INFINITY", "UPWARD")
+    with pytest.raises(AssertionError, match=r"did you mean|ELEMENT_WISE_ROUND takes"):
+        program.run(tmp_path, service.url, source)
 
 
 def test_every_example_is_run_by_a_test() -> None:

@@ -189,6 +189,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown direction": ({"to": "int8", "rounding": "up"}, "did you mean toward_positive"),
     "saturate of WebNN": ({"to": "int8", "operator": "webnn", "saturate": True}, "saturate"),
     "saturate as a number": ({"to": "int8", "saturate": 1}, "saturate must be True"),
+    "a class": (
+        {"to": "int8", "operator": tr.OnnxCast},
+        r"OnnxCast is a class: pass OnnxCast\(to=",
+    ),
     "a rounding": ({"to": "int8", "operator": tr.OnnxRound()}, "OnnxRound keeps the type"),
     "a rounding's word": ({"to": "int8", "operator": "onnx:Floor"}, "does not cast"),
     "an old opset": ({"to": "float8_e5m2", "operator": "onnx:13"}, "needs opset 19"),

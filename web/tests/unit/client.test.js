@@ -156,7 +156,9 @@ test("what does not fit is a TypeError before anything is sent", async () => {
   const nowhere = new Client("http://127.0.0.1:1");
   await assert.rejects(nowhere.round(X, "ties_to_even", { dtype: "bfloat16" }), /Float32Array cannot hold bfloat16/);
   // @ts-expect-error lists are no typed arrays
-  await assert.rejects(nowhere.round([1]), /typed array/);
+  await assert.rejects(nowhere.round([1]), /typed array, got object/);
+  // @ts-expect-error nor is null
+  await assert.rejects(nowhere.round(null), { name: "TypeError", message: "x must be a typed array, got null" });
 });
 
 test("a whole descriptor, its layout and what the response says", async () => {

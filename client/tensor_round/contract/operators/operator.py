@@ -307,6 +307,7 @@ def as_operator(
         operator = "ties_to_even"
     if isinstance(operator, str):
         return _named(operator)
+    _refuse_class(operator)
     if isinstance(operator, RoundOperator):
         if operator.kind is not Kind.ROUND:
             raise InvalidArgument(f"{type(operator).__name__} {_USES[operator.kind]}")
@@ -334,6 +335,8 @@ def as_cast(
         if to is not None and canonical_name(to) != operator.to:
             raise InvalidArgument(f"the operator's target type is {operator.to}: omit to")
         return operator
+    for given in (to, operator):
+        _refuse_class(given)
     if isinstance(to, str) and to not in BY_NAME:
         raise InvalidDescriptor.at(("to",), not_accepted(to, BY_NAME))
     if to is None or isinstance(to, RoundOperator):
@@ -413,6 +416,14 @@ def _linear_named(
 
     given = {name: value for name, value, _ in attributes}
     return cast(LinearOperator, operator_from_text(word, to=to, kind=kind, **given))
+
+
+def _refuse_class(operator: object) -> None:
+    """Raise :class:`InvalidArgumentType` for an operator's class in the place of an operator."""
+    if isinstance(operator, type) and issubclass(operator, RoundOperator):
+        arguments = ", ".join(f"{name}=..." for name in operator.required())
+        name = operator.__name__
+        raise InvalidArgumentType(f"{name} is a class: pass {name}({arguments})")
 
 
 @lru_cache(maxsize=64)

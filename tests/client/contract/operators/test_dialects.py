@@ -215,6 +215,8 @@ def test_an_operator_is_given_by_its_direction_or_as_itself() -> None:
             assert operator == tr.IEEE754Round(rounding)
         assert as_operator(operator) is operator
     assert as_operator(None) == tr.IEEE754Round()
+    with pytest.raises(tr.InvalidArgumentType, match=r"^OnnxRound is a class: pass OnnxRound\(\)$"):
+        as_operator(cast(Any, tr.OnnxRound))
     with pytest.raises(tr.InvalidArgument, match="one of the two"):
         as_operator("toward_zero", "toward_zero")
 

@@ -173,11 +173,11 @@ export class Client {
    * @param {DType} [to]
    * @returns {Promise<ArrayBuffer>}
    */
-  async #results(x, operator, { dtype, shape = [x.length], saturate, signal }, to) {
+  async #results(x, operator, { dtype, shape, saturate, signal }, to) {
     if (!IS_LITTLE_ENDIAN) throw new TypeError("typed arrays are big-endian here: use execute");
     const kind = dtypeOf(x, dtype);
     const bytes = new Uint8Array(/** @type {ArrayBuffer} */ (x.buffer), x.byteOffset, x.byteLength);
-    const descriptor = descriptorOf(operator, kind, shape, { to, saturate });
+    const descriptor = descriptorOf(operator, kind, shape ?? [x.length], { to, saturate });
     const result = await this.execute(descriptor, toWire(bytes, kind), signal ? { signal } : {});
     return fromWire(new Uint8Array(result.data), to ?? kind, x.length).buffer;
   }

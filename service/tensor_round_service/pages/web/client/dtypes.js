@@ -64,8 +64,8 @@ const OF_ARRAY = {
  * @returns {DType}
  */
 export function dtypeOf(x, stated) {
-  const own = OF_ARRAY[x[Symbol.toStringTag]];
-  if (own === undefined) throw new TypeError("x must be a typed array");
+  const own = OF_ARRAY[x?.[Symbol.toStringTag]];
+  if (own === undefined) throw new TypeError(`x must be a typed array, got ${x === null ? "null" : typeof x}`);
   if (stated === undefined || stated === own) return own;
   const holdsBits = own.startsWith("uint") && stated in DTYPES;
   if (!holdsBits || DTYPES[stated].bytes !== x.BYTES_PER_ELEMENT) {
