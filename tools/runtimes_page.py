@@ -102,8 +102,8 @@ HEAD = """\
 
 Each row is an error that `tensor-round verify` found on {day}, on {machine}.
 "This is" names the [deviation](explanation.md#deviations-of-rounding) that predicts each result.
-The last column repeats it. In rounding, changed NaNs are wrong (`--nans bits`). Further tables list
-the right results.
+The last column is the command that repeats the row. The rounding tables count a changed NaN as
+wrong (`--nans bits`). Further tables list the right results.
 
 `make runtimes` writes this page. `verify` tries only the directions and the saturation that a
 runtime has. wgpu runs on Mesa's lavapipe, a Vulkan driver for CPUs. LiteRT is TensorFlow's runtime

@@ -30,6 +30,7 @@ from tensor_round_verify.checks.rounding import NANS, Nans
 from tensor_round_verify.checks.verification import CAST_RULES, OPERATORS, Operator
 from tensor_round_verify.conversions.blocks.formats import FORMATS, FormatName
 from tensor_round_verify.conversions.blocks.formats import RULES as SCALE_RULES
+from tensor_round_verify.graphs.report import wrapped
 from tensor_round_verify.runtimes import TIMEOUT
 
 from .connecting import AsJson, Progress
@@ -267,7 +268,9 @@ def _print_report(report: Report, found: Complaints, baseline: Path | None, as_j
         typer.echo(json.dumps({**report.as_data(), "complaints": rows}))
         return
     if found:
-        typer.echo(str(report))
+        lines = str(report).splitlines()
+        # Terminals break words; what reads a pipe reads lines.
+        typer.echo("\n".join(wrapped(lines) if sys.stdout.isatty() else lines))
     if found and baseline is not None:
         typer.echo(f"\nnot as in {baseline}:")
         for pair, complaint in found.items():

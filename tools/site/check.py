@@ -81,7 +81,8 @@ def main() -> int:
     for page, count in lengths.most_common():
         print(f"{count:6,} words {count / WORDS_A_MINUTE:3.0f} minutes  {page}")
     print(*faults, sep="\n", end="\n" if faults else "")
-    print(f"{folder}: {len(pages)} pages, {sum(lengths.values()) / WORDS_A_MINUTE:.0f} minutes")
+    minutes = sum(lengths.values()) / WORDS_A_MINUTE
+    print(f"{folder}: {len(pages)} pages, {minutes:.0f} minutes of reading")
     return 1 if faults or not pages else 0
 
 

@@ -435,7 +435,9 @@ def junit_document(name: str, cases: Sequence[Case]) -> bytes:
 def _table(report: Report) -> list[str]:
     """The counts of patterns, tried and wrong, by dtype and direction."""
     roundings = list(dict.fromkeys(verdict.rounding for verdict in report.verdicts))
-    rows = [["dtype", "patterns tried", *(f"wrong in {name}" for name in roundings)]]
+    head = ["dtype", "patterns tried", *(f"wrong in {name}" for name in roundings)]
+    # With all five directions, too, a row fits into 80 columns.
+    rows = [head] if len(roundings) < 3 else _stacked(head)
     for dtype, verdicts in groupby(report.verdicts, lambda verdict: verdict.dtype):
         found = {verdict.rounding: verdict for verdict in verdicts}
         tried = next(iter(found.values())).tried
@@ -445,6 +447,13 @@ def _table(report: Report) -> list[str]:
     return [
         "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows
     ]
+
+
+def _stacked(head: Sequence[str]) -> list[list[str]]:
+    """A table's head in lines: the words of each cell above each other."""
+    words = [re.findall(r"wrong in|ties_to_|toward_|\S+?(?=$| )", cell) for cell in head]
+    lines = max(map(len, words))
+    return [list(line) for line in zip(*([""] * (lines - len(w)) + w for w in words), strict=True)]
 
 
 def _grouped(rows: Iterable[Row], key: Callable[[Row], object]) -> list[list[Row]]:

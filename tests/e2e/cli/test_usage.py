@@ -35,7 +35,7 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
             ("execute", "--descriptor", "text", "pipe", "out.bin"),
         )
     },
-    "complex": ("complex.npy: the .npy file has elements of type '<c8'",
+    "complex": ("complex.npy: the .npy file has elements of type complex64 ('<c8')",
                 ("round", "complex.npy", "out.npy")),
     "complex-served": ("supported types: float16, bfloat16", ("round", "complex.npy", "out.npy")),
     "no-dtype": ("--dtype", ("round", "bf16.npy", "out.npy")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -33,6 +34,9 @@ def tail(x):
     rest = x.size % 8 if x.ndim == 1 else 0
     y[x.size - rest:] = x[x.size - rest:]
     return y
+
+def always_even(x, rounding):
+    return right(x)
 
 def chatty(x):
     print("rounding", x.size)
@@ -101,6 +105,27 @@ def test_every_judged_node_of_a_model_is_listed(folder: Path) -> None:
     )
     summary = "TOWARD_ZERO.json: 1 node by 1 runtime, right\n"
     assert (done.returncode, done.stdout, done.stderr) == (0, shown, summary)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals")
+def test_a_terminal_of_80_columns_shows_whole_words_and_the_table_of_all_directions(
+    folder: Path,
+) -> None:
+    import pty
+
+    inner, terminal = pty.openpty()
+    arguments = ("verify", "python:kernels:always_even", "--dtype", "float16")
+    command = [sys.executable, "-m", "tensor_round", *arguments]
+    started = subprocess.Popen(command, cwd=folder, stdout=terminal, stderr=subprocess.DEVNULL)
+    os.close(terminal)
+    shown = b""
+    with os.fdopen(inner, "rb", buffering=0) as reader, contextlib.suppress(OSError):
+        while data := reader.read(1 << 12):
+            shown += data  # until the terminal has no other end: EIO
+    assert started.wait() == 1
+    lines = shown.decode().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[4].split() == ["dtype", "tried", "even", "away", "zero", "positive", "negative"]
 
 
 #: What is shown, and the summary.

@@ -50,7 +50,7 @@ ELSEWHERE = {
     "docs/gpu.md": 5,
     # tests/interop/oracles/test_howto.py
     "docs/howto/directml-to-onnx.md": 2,
-    "docs/howto/find-the-wrong-runtime.md": 2,
+    "docs/howto/find-the-wrong-runtime.md": 4,
     "docs/howto/large-arrays.md": 3,
     "docs/open-inference.md": 2,  # make test-interop
     "docs/sdk.md": 2,  # make test-oracles

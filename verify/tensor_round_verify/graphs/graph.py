@@ -242,11 +242,11 @@ def _fitting(declared: Declared, array: Array) -> Array:
         elif array.dtype.newbyteorder("=") == own:
             array = array.astype(own)
         else:
-            raise CannotVerify(f"the input {declared} is given as {array.dtype}")
+            raise CannotVerify(f"the input {declared.names[0]} must be {own}, got {array.dtype}")
     if declared.sizes is not None:
         sizes = [size for size in declared.sizes if size != 1]
         if sizes != [size for size in array.shape if size != 1]:
-            raise CannotVerify(f"the input {declared} is given with shape {list(array.shape)}")
+            raise CannotVerify(f"the input {declared} got the shape {list(array.shape)}")
     return array
 
 

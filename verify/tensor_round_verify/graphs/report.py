@@ -130,7 +130,7 @@ class ModelReport:
         for output in dict.fromkeys(verdict.output for verdict in self.outputs):
             lines += ["", *self._of_output(output)]
         told = [*map(str, self.unjudged), *self._lacking(), *self._others()]
-        return "\n".join(_wrapped([*lines, *[""][: len(told)], *told]))
+        return "\n".join(wrapped([*lines, *[""][: len(told)], *told]))
 
     @property
     def summary(self) -> str:
@@ -211,7 +211,7 @@ class ModelReport:
         return junit_document(self.model, [*verdicts, *unjudged, *lacking])
 
 
-def _wrapped(lines: Iterable[str]) -> Iterator[str]:
+def wrapped(lines: Iterable[str]) -> Iterator[str]:
     """The lines, those that are longer than a terminal is wide in several."""
     for line in lines:
         start = " " * (len(line) - len(line.lstrip()))

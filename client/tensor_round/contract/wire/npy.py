@@ -37,6 +37,8 @@ ByteOrder = Literal["little", "big"]
 # Bytes of the length field, and the literal's encoding, per major version.
 _VERSIONS = {1: (2, "latin-1"), 2: (4, "latin-1"), 3: (4, "utf-8")}
 _BY_CODE: dict[str, DType] = {d.npy: d for d in DTYPES if d.is_named_by_npy}
+#: The names of some types that are not supported, by their code.
+_OTHER_TYPES = {"c8": "complex64", "c16": "complex128", "b1": "bool"}
 #: The dtypes that an ambiguous code may stand for: raw bytes for any of their size.
 _CANDIDATES: dict[str, tuple[DType, ...]] = {
     d.npy: tuple(o for o in DTYPES if o.itemsize == d.itemsize) if d.npy[0] == "V" else (d,)
@@ -238,6 +240,8 @@ def _typed(descr: str, fortran_order: bool, shape: tuple[int, ...], raw: bytes) 
     # "|" is for elements without a byte order: those of one byte, and raw ones ("V").
     if match is None or not itemsize or (match["mark"] == "|" and dtype and itemsize > 1):
         name = f"type {descr!r}" if _PRINTABLE.fullmatch(descr) else "an unknown type"
-        raise UnsupportedMediaType(f"the .npy file has elements of {name}, which is not served")
+        if other := _OTHER_TYPES.get(descr[1:]):
+            name = f"type {other} ({descr!r})"
+        raise UnsupportedMediaType(f"the .npy file has elements of {name}, which is not supported")
     byte_order: ByteOrder = "big" if match["mark"] == ">" and itemsize > 1 else "little"
     return NpyHeader(descr, byte_order, dtype, itemsize, fortran_order, shape, raw)

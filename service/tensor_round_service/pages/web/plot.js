@@ -18,7 +18,7 @@ import { fromPatterns, patternAt } from "./tensor.js";
 
 const SAID = {
   every: "Each point is one value of the dtype; there are no values in between.",
-  steps: "A closed point belongs to the level; an open point does not.",
+  steps: "A filled point belongs to its step, an open one does not.",
   trend: "The steps are too narrow to show; zoom in to see them.",
 };
 
