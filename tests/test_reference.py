@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ NANS = {
 }
 
 
+@cache
 def value(pattern: int, dtype: str) -> Fraction | None:
     """The number a pattern stands for; None for infinities and NaNs."""
     fmt = FLOATS[dtype]

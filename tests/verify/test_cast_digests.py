@@ -40,7 +40,7 @@ def test_published_digests_of_casts_are_the_references() -> None:
         check(*pair)
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("source", ["float16", "bfloat16", "int16", "uint16"])
 def test_published_digests_of_casts_from_16_bits_are_the_references(source: str) -> None:
     for pair in published_casts(source):

@@ -233,11 +233,12 @@ PLANTS: dict[str, tuple[Callable[[], Spoil], str, str]] = {
     "call-before": (Remembered, "from call to call", "from call to call"),
     "changes-operand": (lambda: changes_operand, "changes its operand", "changes its operand"),
 }
+#: In the suite each operator has every second, so that each is planted in two or three of them.
 ROWS = [
-    (operator, name, of_blocks if operator == BLOCKS else cause)
-    for operator in ASKED
-    for name, (_, cause, of_blocks) in PLANTS.items()
-    if (of_blocks if operator == BLOCKS else cause)
+    pytest.param(operator, name, says, marks=pytest.mark.sweep if (number + place) % 2 else ())
+    for place, operator in enumerate(ASKED)
+    for number, (name, (_, cause, of_blocks)) in enumerate(PLANTS.items())
+    if (says := of_blocks if operator == BLOCKS else cause)
 ]
 
 
