@@ -19,9 +19,7 @@ from tensor_round_service.backends.select import compiled_kernels, open_cupy
 
 #: Every backend that this machine can run.
 FACTORIES: dict[str, Callable[[], Backend]] = {
-    "numpy": NumpyBackend,
-    "numpy-1-thread": lambda: NumpyBackend(threads=1),
-    "numpy-3-threads": lambda: NumpyBackend(threads=3),
+    "numpy": lambda: NumpyBackend(threads=3),
     # The GPU's backend, its kernels and all, on a device that is this CPU.
     "cupy-on-host": lambda: CupyBackend([HostDevice()], NumpyBackend()),
 }
@@ -75,15 +73,35 @@ if devices_here():
 NEEDS_COMPILER = pytest.mark.skipif(compiler() is None, reason=NO_COMPILER)
 
 
-@pytest.fixture(
-    scope="session",
-    params=[
-        pytest.param(factory, marks=[NEEDS_COMPILER] if name == "cupy-on-host" else [], id=name)
-        for name, factory in FACTORIES.items()
-    ],
-)
+PARAMETERS = [
+    pytest.param(factory, marks=[NEEDS_COMPILER] if name == "cupy-on-host" else [], id=name)
+    for name, factory in FACTORIES.items()
+]
+#: For calls so large that threads share them: smaller ones go the same way without others.
+ONE_THREAD = pytest.param(lambda: NumpyBackend(threads=1), id="numpy-1-thread")
+
+
+@pytest.fixture(scope="session", params=PARAMETERS)
 def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
     """Each backend in turn."""
+    yield from opened(request)
+
+
+@pytest.fixture(scope="session", params=[*PARAMETERS, ONE_THREAD])
+def sharing_backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
+    """Each backend in turn, and one that has no threads to share a call."""
+    yield from opened(request)
+
+
+@pytest.fixture(scope="session")
+def numpy_backend() -> Iterator[NumpyBackend]:
+    """What every backend leaves quantizations to."""
+    backend = NumpyBackend(threads=3)
+    yield backend
+    backend.close()
+
+
+def opened(request: pytest.FixtureRequest) -> Iterator[Backend]:
     backend: Backend = request.param()
     yield backend
     backend.close()

@@ -7,7 +7,7 @@ import pytest
 
 from support.cases.array_cases import on_wire
 from support.cases.backend_calls import flat_call, run_flat, sample_pair, tame_pair
-from support.cases.every import every
+from support.cases.every import every_pair
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends import Backend
@@ -52,18 +52,18 @@ def test_sizes_at_the_cuts(backend: Backend, dtype: str) -> None:
         count = CUTS[cut] * 8 // WIDTHS[dtype] + offset
         assert_sized(backend, dtype, "ties_to_away", count, in_place, pairs)
 
-    every(check, CUTS, (-1, 0, 1), (False, True), PAIRS if dtype in FLOATS else ["hard"])
+    every_pair(check, CUTS, (-1, 0, 1), (False, True), PAIRS if dtype in FLOATS else ["hard"])
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
-def test_sizes_for_all_threads(backend: Backend, dtype: str) -> None:
-    row = BY_NAME[dtype]
-
-    def check(rounding: str, pairs: str) -> None:
+def test_sizes_for_all_threads(sharing_backend: Backend) -> None:
+    def check(dtype: str, rounding: str, pairs: str) -> None:
+        row = BY_NAME[dtype]
         count = row.count(rounder(row, Rounding(rounding)).split_bytes)
-        assert_sized(backend, dtype, rounding, count * 5 // 4 + 3, in_place=True, pairs=pairs)
+        assert_sized(
+            sharing_backend, dtype, rounding, count * 5 // 4 + 3, in_place=True, pairs=pairs
+        )
 
-    every(check, ROUNDINGS, PAIRS)
+    every_pair(check, FLOATS, ROUNDINGS, PAIRS)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -85,16 +85,12 @@ def lone_nan_places(count: int, block: int) -> list[int]:
     return sorted({place for place in near if 0 <= place < count} | {count - 1})
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16"])
-def test_a_lone_signalling_nan_keeps_its_bits_wherever_it_lies(
-    backend: Backend, dtype: str
-) -> None:
-    fmt = FLOATS[dtype]
-    bytes_of_a_block = floats.BLOCK_BYTES if fmt.width > 16 else 4 * narrow_floats.BLOCK_WORDS
-    block = bytes_of_a_block // (fmt.width // 8)
-    signalling = fmt.sign_bit - (1 << fmt.fraction_bits) | 0x15
-
-    def check(rounding: str, in_place: bool) -> None:
+def test_a_lone_signalling_nan_keeps_its_bits_wherever_it_lies(backend: Backend) -> None:
+    def check(dtype: str, rounding: str, in_place: bool) -> None:
+        fmt = FLOATS[dtype]
+        bytes_of_a_block = floats.BLOCK_BYTES if fmt.width > 16 else 4 * narrow_floats.BLOCK_WORDS
+        block = bytes_of_a_block // (fmt.width // 8)
+        signalling = fmt.sign_bit - (1 << fmt.fraction_bits) | 0x15
         patterns, right = (np.resize(each, block + 21) for each in tame_pair(dtype, rounding))
         for place in lone_nan_places(patterns.size, block):
             given, wanted = patterns.copy(), right.copy()
@@ -102,4 +98,4 @@ def test_a_lone_signalling_nan_keeps_its_bits_wherever_it_lies(
             found = run_flat(backend, dtype, rounding, given, in_place=in_place)
             assert np.array_equal(found, wanted), f"the NaN at {place} of {patterns.size}"
 
-    every(check, ROUNDINGS, (False, True))
+    every_pair(check, ("float32", "float64", "bfloat16", "float16"), ROUNDINGS, (False, True))

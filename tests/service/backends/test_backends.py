@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import cycle, islice
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from support.cases.array_cases import on_wire
 from support.cases.backend_calls import expected, run, run_flat, sample_pair
-from support.cases.every import every
+from support.cases.every import each, every, meetings
 from tensor_round.contract.call import Call
 from tensor_round.contract.dtypes import BY_NAME, ROUNDABLE
 from tensor_round.contract.functions import RoundToIntegral
@@ -47,20 +48,16 @@ def test_every_result_is_the_references(backend: Backend, dtype: str) -> None:
 
 
 @pytest.mark.slow
-def test_calls_from_several_threads_do_not_meet(backend: Backend) -> None:
+def test_calls_from_several_threads_do_not_meet(sharing_backend: Backend) -> None:
     """Sizes on both sides of the point where a backend shares one call among its threads."""
-    jobs = [
-        (dtype, rounding, count, in_place)
-        for dtype in (*FLOATS, "int16")
-        for rounding in ROUNDINGS
-        for count in (1, 5000, 2_200_001)
-        for in_place in (False, True)
-    ]
+    jobs = [*meetings((*FLOATS, "int16"), ROUNDINGS, (1, 5000, 2_200_001), (False, True))]
 
     def agrees(job: tuple[str, str, int, bool]) -> bool:
         dtype, rounding, count, in_place = job
         patterns, right = sample_pair(dtype, rounding)
-        answer = run_flat(backend, dtype, rounding, np.resize(patterns, count), in_place=in_place)
+        answer = run_flat(
+            sharing_backend, dtype, rounding, np.resize(patterns, count), in_place=in_place
+        )
         return np.array_equal(answer, np.resize(right, count))
 
     with ThreadPoolExecutor(6) as callers:
@@ -144,20 +141,18 @@ def test_layouts(backend: Backend, case: str) -> None:
         assert_modelled(backend, call, payload(call, seed=len(shape)))
 
     packed = ("float4_e2m1fn", "int4") if strides_in is strides_out is None else ()
-    every(
-        check,
-        ("float8_e5m2", "bfloat16", "float32", "float64", "int8", "int64", *packed),
-        ("ties_to_even", "ties_to_away", "toward_positive"),
-    )
+    dtypes = ("float8_e5m2", "bfloat16", "float32", "float64", "int8", "int64", *packed)
+    turns = cycle(("ties_to_even", "ties_to_away", "toward_positive"))
+    each(check, zip(dtypes, islice(turns, [*CASES].index(case), None), strict=False))
 
 
-def test_a_large_transposition_with_gaps(backend: Backend) -> None:
+def test_a_large_transposition_with_gaps(sharing_backend: Backend) -> None:
     """Large enough that the threads of a backend share the work."""
     rows, columns = 700, 600
     call = make_call(
         "float32", "ties_to_even", (rows, columns), ((1, rows), (columns + 3, 1)), (0, 5)
     )
-    assert_modelled(backend, call, payload(call, seed=0))
+    assert_modelled(sharing_backend, call, payload(call, seed=0))
 
 
 @st.composite

@@ -45,7 +45,9 @@ def check(backend: Backend, call: Call, operands: Operands) -> None:
 
 @pytest.mark.parametrize("target", [*INTEGERS, *FLOATS])
 @pytest.mark.parametrize("source", OPERANDS)
-def test_operands_of_all_types_are_quantized(backend: Backend, source: str, target: str) -> None:
+def test_operands_of_all_types_are_quantized(
+    numpy_backend: Backend, source: str, target: str
+) -> None:
     """With a scale for each element, so that all kinds of scales meet all kinds of operands."""
     turn = (*INTEGERS, *FLOATS).index(target)
     for seed, (scale, has_point) in enumerate(itertools.product(SCALES, (True, False))):
@@ -53,29 +55,31 @@ def test_operands_of_all_types_are_quantized(backend: Backend, source: str, targ
         function = Quantize(precision=BY_NAME.get(precision), saturates=(seed + turn) % 4 > 0)
         shape = [101 if target in FLOATS else 301]
         call = linear_call(function, (source, scale, target), shape, shape, has_point=has_point)
-        check(backend, call, operands_of(call, seed))
+        check(numpy_backend, call, operands_of(call, seed))
 
 
 @pytest.mark.parametrize("target", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("source", [*INTEGERS, *FLOATS])
-def test_codes_of_all_types_are_dequantized(backend: Backend, source: str, target: str) -> None:
+def test_codes_of_all_types_are_dequantized(
+    numpy_backend: Backend, source: str, target: str
+) -> None:
     for seed, (scale, has_point) in enumerate(itertools.product(SCALES, (True, False))):
         if scale != "int32":
             types = (source, scale, target)
             call = linear_call(Dequantize(), types, [999], [999], has_point=has_point)
-            check(backend, call, operands_of(call, seed))
+            check(numpy_backend, call, operands_of(call, seed))
 
 
 @pytest.mark.parametrize("through", ["int8", "uint16", "int4", "int32", "float8_e4m3fn"])
 @pytest.mark.parametrize("source", ["float32", "bfloat16"])
-def test_fake_quantization_is_both_ways(backend: Backend, source: str, through: str) -> None:
+def test_fake_quantization_is_both_ways(numpy_backend: Backend, source: str, through: str) -> None:
     for seed, (target, has_point) in enumerate(
         itertools.product(("float32", "float16"), (True, False))
     ):
         function = FakeQuantize(through=BY_NAME[through])
         types = (source, "float32", target)
         call = linear_call(function, types, [700], [700], has_point=has_point)
-        check(backend, call, operands_of(call, seed))
+        check(numpy_backend, call, operands_of(call, seed))
 
 
 # the shape, the scale's, the blocks if they are not even
@@ -118,13 +122,13 @@ def test_each_element_has_the_parameters_of_its_block(
         check(backend, call, operands_of(call, seed))
 
 
-def test_threads_share_a_large_tensor(backend: Backend) -> None:
+def test_threads_share_a_large_tensor(sharing_backend: Backend) -> None:
     rows = 175_001
     for counts, target in (([1, 3], "int4"), ([rows, 1], "int8"), ([1, 1], "float8_e5m2")):
         types = ("float32", "float32", target)
         has_point = target != "float8_e5m2"
         call = linear_call(Quantize(), types, [rows, 3], counts, has_point=has_point)
-        check(backend, call, operands_of(call, 9))
+        check(sharing_backend, call, operands_of(call, 9))
 
 
 @pytest.mark.parametrize(
@@ -153,10 +157,10 @@ def test_parameters_go_by_indices_and_not_by_places(
     assert memory.tolist() == found.tolist()
 
 
-def test_every_operand_of_16_bits_is_quantized_next_to_ties(backend: Backend) -> None:
+def test_every_operand_of_16_bits_is_quantized_next_to_ties(numpy_backend: Backend) -> None:
     """Where a quotient that is rounded twice, or not to the type of the scale, would show."""
     for source, target in itertools.product(("float16", "bfloat16"), ("int8", "uint16")):
         scales = drawn(source, [4, 1], 5)
         x = np.broadcast_to(np.arange(1 << 16, dtype=np.uint16), (4, 1 << 16)).copy()
         call = linear_call(Quantize(), (source, source, target), x.shape, [4, 1], has_point=False)
-        check(backend, call, Operands(x, scales, None))
+        check(numpy_backend, call, Operands(x, scales, None))

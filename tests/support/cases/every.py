@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
+from typing import Any
 
 
 def every(check: Callable[..., object], *axes: Iterable[object]) -> None:
     """Check each combination of the values of ``axes``; raise all that failed, by their values."""
+    each(check, product(*axes))
+
+
+def every_pair(check: Callable[..., object], *axes: Iterable[object]) -> None:
+    """The same for combinations in which any two values of different axes meet."""
+    each(check, meetings(*map(tuple, axes)))
+
+
+def meetings(*axes: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
+    """Combinations in which any two values of different axes meet.
+
+    Those whose places have a sum that a number divides: whichever two places are given, the others
+    reach enough sums for it.
+    """
+    *others, _, _ = sorted(len(axis) - 1 for axis in axes)
+    for places in product(*(range(len(axis)) for axis in axes)):
+        if sum(places) % (1 + sum(others)) == 0:
+            yield tuple(axis[place] for axis, place in zip(axes, places, strict=True))
+
+
+def each(check: Callable[..., object], rows: Iterable[tuple[object, ...]]) -> None:
+    """The same for these combinations."""
     failed: list[Exception] = []
     count = 0
-    for values in product(*axes):
+    for values in rows:
         count += 1
         try:
             check(*values)

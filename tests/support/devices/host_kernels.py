@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import hashlib
 import os
 import shutil
@@ -49,7 +50,7 @@ static inline double __longlong_as_double(long long b) { return same_bits<double
 static inline long long __double_as_longlong(double v) { return same_bits<long long>(v); }
 
 #if defined(__x86_64__)
-#include <immintrin.h>
+#include <xmmintrin.h>
 static unsigned long long get_mode() { return _mm_getcsr(); }
 static void set_mode(unsigned long long mode) { _mm_setcsr((unsigned)mode); }
 static const unsigned long long FLUSH = 0x8040;  // flush-to-zero, denormals-are-zero
@@ -132,6 +133,14 @@ _COMMON = (
 )
 
 
+def _compile(command: list[str], source: str, binary: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=_KEPT) as folder:
+        text, whole = Path(folder) / "kernels.cpp", Path(folder) / "kernels.so"
+        text.write_text(source)
+        subprocess.run([*command, "-o", whole, text], check=True)
+        whole.replace(binary)  # at once, so that none is a half
+
+
 @cache
 def library(kernels: tuple[KernelSource, ...] = _COMMON) -> ctypes.CDLL:
     """Kernels as C functions of their names: the same text, the same arithmetic."""
@@ -140,13 +149,12 @@ def library(kernels: tuple[KernelSource, ...] = _COMMON) -> ctypes.CDLL:
     source = _SHIM + "".join(map(_text, kernels))
     made_of = "\n".join([found, *_OPTIONS, source])
     binary = _KEPT / f"{hashlib.sha256(made_of.encode()).hexdigest()}.so"
-    if not binary.exists():
-        _KEPT.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=_KEPT) as folder:
-            text, whole = Path(folder) / "kernels.cpp", Path(folder) / "kernels.so"
-            text.write_text(source)
-            subprocess.run([found, *_OPTIONS, "-o", whole, text], check=True)
-            whole.replace(binary)  # at once, so that no other process loads a half
+    _KEPT.mkdir(parents=True, exist_ok=True)
+    # Of several processes that want it, one compiles.
+    with open(binary.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not binary.exists():
+            _compile([found, *_OPTIONS], source, binary)
     return ctypes.CDLL(str(binary))
 
 

@@ -7,6 +7,7 @@ carrier, tails, and memory of every kind.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from itertools import cycle, product
 
 import numpy as np
@@ -47,6 +48,18 @@ def pairs(source: DType) -> list[Pair]:
     if source.is_float:
         found += [(ReducePrecision(Rounding.TIES_TO_EVEN, 3, 2), source, source)]
     return [pair for pair in found if not pair[0].is_copy(*pair[1:])]
+
+
+def chosen(source: DType, each: int) -> list[Pair]:
+    """Every so many of a type's pairs, which begin elsewhere for each type."""
+    return pairs(source)[DTYPES.index(source) % each :: each]
+
+
+@cache
+def compiled_together(each: int) -> None:
+    """All at once: a compiler that only starts takes as long as it does for twenty kernels."""
+    every = (pair for source in DTYPES for pair in chosen(source, each))
+    host_kernels.compile_together(conversion_kernel(*pair) for pair in every)
 
 
 @pytest.fixture(scope="module")
@@ -109,9 +122,8 @@ def by_kernel(pair: Pair, operands: Bytes, count: int, *, over: bool) -> Bytes:
 )
 @pytest.mark.parametrize("source", DTYPES, ids=lambda dtype: dtype.name)
 def test_every_pattern_and_tail(host: NumpyBackend, source: DType, each: int) -> None:
-    chosen = pairs(source)[DTYPES.index(source) % each :: each]
-    host_kernels.compile_together(conversion_kernel(*pair) for pair in chosen)
-    for pair in chosen:
+    compiled_together(each)
+    for pair in chosen(source, each):
         operands = every_pattern(source)
         # Of 4 bits there are fewer patterns than the longest tail has elements.
         operands = np.resize(operands, max(operands.size, source.nbytes(36)))
