@@ -26,11 +26,15 @@ help: ## Show this list
 
 # With LOCKED=1, as .ci/run has it, exactly the versions of locks/, by their hashes; else what
 # pyproject.toml allows. $(call install,BIN,OPTIONS,LOCK)
+# Of the bytecode that pip would compile, little is ever imported.
 ifdef LOCKED
-install = $(1)/pip install -q --require-hashes -r locks/build.txt -r locks/$(3).txt && \
-	$(1)/pip install -q --no-deps --no-build-isolation -e .
+install = { $(1)/pip install -q --no-compile --require-hashes -r locks/build.txt -r locks/$(3).txt && \
+	$(1)/pip install -q --no-deps --no-build-isolation -e .; }
+# One lock has the service, tests and lint: once it is installed, so are they. $(call unless,PROGRAM)
+unless = [ -x $(BIN)/$(1) ] ||
 else
 install = $(1)/pip install -q --upgrade 'pip>=25.1' && $(1)/pip install -q $(2)
+unless =
 endif
 
 # One interpreter makes an environment. One that was named replaces another's; the default does not.
@@ -44,11 +48,11 @@ $(VENV)/.service: $(VENV)/pyvenv.cfg pyproject.toml
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.service
-	$(call install,$(BIN),--group test,ci)
+	$(call unless,pytest) $(call install,$(BIN),--group test,ci)
 	@touch $@
 
 $(VENV)/.lint: $(VENV)/.service
-	$(call install,$(BIN),--group lint,ci)
+	$(call unless,mypy) $(call install,$(BIN),--group lint,ci)
 	@touch $@
 
 # One CUDA at a time: CuPy's packages for 12 and for 13 are the same folder.
@@ -69,8 +73,8 @@ serve: $(VENV)/.service ## Serve on HOST:PORT (127.0.0.1:8000), on a GPU where t
 	@exec $(BIN)/tensor-round-service --host $(HOST) --port $(PORT)
 
 check: $(VENV)/.test $(VENV)/.lint ## Run what CI runs: lint, types, the whole suite, the site; every change must pass it
-	@$(MAKE) --no-print-directory --jobs 2 lint types collected
-	@$(MAKE) --no-print-directory test test-slow site
+	@$(MAKE) --no-print-directory --jobs 2 lint types collected kernels site
+	@$(MAKE) --no-print-directory test ARGS="$(SPREAD) -m 'not sweep'"
 
 # Each of the suite's processes imports all tests. In a fresh clone each would compile them, too:
 # here one does, beside mypy, which takes one core. What it finds wrong, the suite says.
@@ -78,29 +82,35 @@ check: $(VENV)/.test $(VENV)/.lint ## Run what CI runs: lint, types, the whole s
 collected: $(VENV)/.test
 	-@[ -d tests/__pycache__ ] || PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --collect-only -qq >/dev/null
 
-# Much of the suite waits for limits to pass: four share two cores. In the order in which they are
-# found, the long files are not the last.
+# Much of the suite waits for limits to pass: five share two cores, and at the end each takes of the
+# others' tests.
 # Processes are started by the hundred, so bytecode is kept, also where it commonly is not.
-FOUR := --numprocesses 4 --dist loadfile --no-loadscope-reorder
+SPREAD := --numprocesses 5 --dist worksteal
 FAST := -m 'not (slow or sweep)'
 test: $(VENV)/.test ## Run the test suite, or the part that ARGS selects (--account: what each test costs)
-	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest $(or $(ARGS),$(FOUR) $(FAST))
+	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest $(or $(ARGS),$(SPREAD) $(FAST))
 	@$(if $(ARGS),,$(MAKE) --no-print-directory kernels)
 
 .PHONY: test-slow
 test-slow: $(VENV)/.test ## Run the tests that repeat, or wait for real limits to pass (3 minutes)
-	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest $(FOUR) -m slow $(ARGS)
+	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest $(SPREAD) -m slow $(ARGS)
 
 # `make -n` runs a line in which it reads $(MAKE): here it prints those that do more.
 AGAIN = $(MAKE) --no-print-directory
 
 .PHONY: test-pythons
-# What a request, a client and a stop go through, and what lies on asyncio.
-IMAGE_TESTS := $(addprefix tests/service/,net grpc engine) \
-	$(addprefix tests/e2e/,rounding v2 sdk process)
-test-pythons: ## Run the whole suite on each supported Python that is found (PYTHONS="/path/of/python3.14"); with IMAGE=1 types, end-to-end, connection and engine tests on the images' alone
+# What lies on asyncio, sockets, threads and processes; of values, every way of a request:
+# without IMAGE, each Python has all of them.
+IMAGE_TESTS := $(addprefix tests/service/,net grpc engine process) tests/client/transport \
+	$(addprefix tests/e2e/,process rounding/test_every_way.py rounding/test_overlap.py v2/test_grpc.py) \
+	$(addprefix tests/e2e/sdk/test_client_,concurrency.py outages.py tls_and_uds.py)
+test-pythons: ## Run the whole suite on each supported Python that is found (PYTHONS="/path/of/python3.14"); with IMAGE=1 types and what lies on asyncio on the images' alone
 	PYTHONS="$(PYTHONS)" $(PYTHON) tools/pythons.py $(if $(IMAGE),--image) $(AGAIN) \
-		$(if $(IMAGE),types test ARGS="$(FOUR) $(FAST) $(IMAGE_TESTS)",test ARGS="$(FOUR) -m 'not sweep'")
+		$(if $(IMAGE),both ARGS="$(SPREAD) $(FAST) $(IMAGE_TESTS)",test ARGS="$(SPREAD) -m 'not sweep'")
+
+.PHONY: both
+both: $(VENV)/.test $(VENV)/.lint
+	@$(MAKE) --no-print-directory --jobs 2 types test
 
 KERNELS := .venvs/kernels
 $(KERNELS)/.kernels: $(KERNELS)/pyvenv.cfg pyproject.toml
@@ -134,7 +144,7 @@ gpu-check: ## Prove and measure the GPU backend on this machine's GPU (5 minutes
 
 exhaustive: $(VENV)/.test build/reference.so ## Try all patterns and casts of narrow types against references, and the suite's sweeps (ARGS="--target numpy")
 	$(TOOLS) -m exhaustive $(ARGS)
-	$(if $(ARGS),,PYTHONDONTWRITEBYTECODE= $(BIN)/pytest $(FOUR) -m sweep)
+	$(if $(ARGS),,PYTHONDONTWRITEBYTECODE= $(BIN)/pytest $(SPREAD) -m sweep)
 
 build/reference.so: tools/exhaustive/reference.c
 	@mkdir -p build
@@ -380,7 +390,7 @@ TRIMMED_TESTS := tests/client tests/service tests/verify tests/e2e/rounding test
 test-images: $(VENV)/.test $(if $(filter podman,$(ENGINE)),$(COMPOSE)/.compose) $(if $(ARGS),,$(TRIMMED)/.trimmed) ## Test the images of `make images`, and the suite in an environment like theirs
 	CONTAINER_ENGINE=$(ENGINE) COMPOSE="$(if $(filter podman,$(ENGINE)),$(abspath $(COMPOSE))/bin/podman-compose,docker compose)" \
 		$(BIN)/pytest tests/interop/images $(ARGS)
-	$(if $(ARGS),,$(TRIMMED)/bin/pytest $(FOUR) $(TRIMMED_TESTS))
+	$(if $(ARGS),,$(TRIMMED)/bin/pytest $(SPREAD) $(TRIMMED_TESTS))
 
 # What is set up needs the network, what is tested has one of its own.
 ALONE := deploy/image/alone.sh
