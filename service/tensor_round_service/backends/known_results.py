@@ -1,4 +1,4 @@
-"""Known results: operands on which rounding and conversions often fail, as patterns."""
+"""Known results: operands on which rounding, conversions and quantization often fail."""
 
 from __future__ import annotations
 
@@ -6,9 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensor_round.contract.call import Call
+from tensor_round.contract.call import Call, Parameters
 from tensor_round.contract.dtypes import BY_NAME, DType
-from tensor_round.contract.functions import Convert, Function, RoundToIntegral
+from tensor_round.contract.functions import (
+    Convert,
+    Dequantize,
+    Function,
+    Linear,
+    Quantize,
+    RoundToIntegral,
+)
 from tensor_round.contract.host_memory import pack
 from tensor_round.contract.layout import Layout
 from tensor_round.contract.rounding import Rounding
@@ -226,10 +233,60 @@ _ROWS: tuple[tuple[Function, str, str, dict[int, int]], ...] = (
     (_EVEN, "int32", "int8", {0x00000080: 0x80, 0xFFFFFF7F: 0x7F, 0x000001FF: 0xFF}),
 )
 
+#: Of quantization, with the types of operands, scale and results, one scale and one zero point.
+_LINEAR_ROWS: tuple[tuple[Linear, tuple[str, str, str], int, int | None, dict[int, int]], ...] = (
+    (
+        Quantize(),
+        ("float32", "float32", "int8"),
+        0x3DCCCCCD,  # 0.1
+        3,
+        {
+            0x3FC66666: 0x12,  # a quotient just below 15.5: times the reciprocal, it is one more
+            0x3F400000: 0x0B,  # 7.5 when rounded to float32, less when it stays exact
+            0x3D4CCCCD: 0x03,  # 0.5: the zero point is added to an even integer
+            0x3E19999A: 0x05,
+            0x41480000: 0x7F,  # 125 + 3
+            0xC1520000: 0x80,
+            0x7F800000: 0x7F,
+            0xFF800000: 0x80,
+            0x7F800001: 0x03,
+            0xFFC00000: 0x03,
+        },
+    ),
+    (
+        Quantize(),
+        ("bfloat16", "bfloat16", "uint8"),
+        0x3DCD,
+        5,
+        {0x3EB3: 0x09, 0x3EE7: 0x09, 0x4141: 0x7D, 0x414C: 0x85, 0xFF80: 0x00, 0x7FC1: 0x05},
+    ),
+    (
+        Quantize(),
+        ("float32", "float32", "float8_e4m3fn"),
+        0x3DCCCCCD,
+        None,
+        {0x3FC66666: 0x57, 0x43E80000: 0x7E, 0x7F800000: 0x7E, 0x80000001: 0x80, 0xFFC00000: 0x7F},
+    ),
+    (
+        Dequantize(),
+        ("int8", "float32", "float32"),
+        0x3DCCCCCD,
+        0xFF,
+        {0x7F: 0x414CCCCD, 0x80: 0xC14B3333, 0xFF: 0x00000000, 0x02: 0x3E99999A},
+    ),
+    (
+        Dequantize(),
+        ("uint16", "float32", "float16"),
+        0x3DCCCCCD,
+        7,
+        {0x2805: 0x6400, 0x2819: 0x6402, 0xFFFF: 0x6E66, 0x0007: 0x0000, 0x0000: 0xB99A},
+    ),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A call on packed operands, and the bytes of its results."""
+    """A call on packed operands and parameters, and the bytes of its results."""
 
     call: Call
     operands: Bytes
@@ -246,9 +303,28 @@ def _known(function: Function, source: DType, target: DType, results: dict[int, 
     return Known(call, _bytes([*results], source), _bytes([*results.values()], target))
 
 
-KNOWN = tuple(
+def _known_linear(
+    function: Linear,
+    types: tuple[str, str, str],
+    scale: int,
+    point: int | None,
+    results: dict[int, int],
+) -> Known:
+    source, of_scale, target = map(BY_NAME.__getitem__, types)
+    codes = source if isinstance(function, Dequantize) else target
+    points = [] if point is None else [point]
+    given, scales = Layout.of(source, (len(results),)), Layout.of(of_scale, (1,))
+    parameters = Parameters.of(given.shape, scales, codes if points else None)
+    made = Layout.of(target, given.shape)
+    call = Call(function, given, made, given.byte_length, parameters)
+    parts = _bytes([*results], source), _bytes([scale], of_scale), _bytes(points, codes)
+    return Known(call, np.concatenate(parts), _bytes([*results.values()], target))
+
+
+_WITHOUT_PARAMETERS = tuple(
     _known(function, BY_NAME[source], BY_NAME[target], results)
     for function, source, target, results in _ROWS
 )
-#: Those of conversions: all but the first.
-KNOWN_CONVERSIONS = KNOWN[1:]
+KNOWN = (*_WITHOUT_PARAMETERS, *(_known_linear(*row) for row in _LINEAR_ROWS))
+#: Those of conversions: the first rounds to integral values.
+KNOWN_CONVERSIONS = _WITHOUT_PARAMETERS[1:]

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from support.cases import linear_calls
 from support.cases.exact_conversions import off_the_wire
 from support.services.hosted import HostedService
 from tensor_round.contract.call import Call
@@ -142,6 +143,25 @@ def test_the_known_results_are_the_references(known: Known) -> None:
     names = [layout.dtype.name for layout in layouts]
     right = cast(operands, *names, function.rounding.value, saturate=function.saturates)
     assert results.tolist() == right.tolist()
+
+
+@pytest.mark.parametrize("known", KNOWN[len(KNOWN_CONVERSIONS) + 1 :], ids=named)
+def test_the_known_results_of_quantization_are_the_references(known: Known) -> None:
+    call = known.call
+    parameters = call.parameters
+    assert parameters is not None
+    begin = call.input.byte_length
+    end = begin + parameters.scale.byte_length
+    operands, scale, point = np.split(known.operands, [begin, end])
+    given = linear_calls.Operands(
+        operands.view(call.input.dtype.bits),
+        scale.view(parameters.scale.dtype.bits),
+        point.view(parameters.zero_point.dtype.bits) if parameters.zero_point else None,
+    )
+    assert (
+        known.results.view(call.output.dtype.bits).tolist()
+        == linear_calls.right(call, given).tolist()
+    )
 
 
 def truncated(block: Any, out: Any) -> None:

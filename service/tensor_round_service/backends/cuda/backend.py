@@ -134,7 +134,9 @@ class CupyBackend:
         return self._host.round(call, source, target)
 
     def round_on_device(self, call: Call, source: Bytes, target: Bytes) -> str:
-        """:meth:`round` on a device, without regard to the policy."""
+        """:meth:`round` on a device if that has a kernel, without regard to the policy."""
+        if call.parameters is not None:
+            return self._host.round(call, source, target)
         self._run(lambda pipeline: pipeline.round(call, source, target), self._next_pipeline())
         return self.name
 

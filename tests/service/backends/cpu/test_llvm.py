@@ -16,7 +16,7 @@ from tensor_round.contract.dtypes import BY_NAME, ROUNDABLE, DType
 from tensor_round.contract.functions import Convert, Function, RoundToIntegral
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends.cpu.backend import NumpyBackend
-from tensor_round_service.backends.known_results import KNOWN
+from tensor_round_service.backends.known_results import KNOWN_CONVERSIONS
 from tensor_round_service.backends.select import compiled_kernels
 from tensor_round_service.engine.readiness import rounds_correctly
 
@@ -216,7 +216,7 @@ def test_a_judge_has_no_conversion_compiled_and_judges_those_that_are(
     backend = NumpyBackend(1, kernels)
     assert rounds_correctly(backend)
     kernels.wait()
-    known = KNOWN[-2]
+    known = KNOWN_CONVERSIONS[-2]
     key = known.call.function, known.call.input.dtype, known.call.output.dtype
     assert kernels.get(*key) is None
     kernels.ask(*key)
