@@ -18,9 +18,9 @@ from tensor_round.contract.dtypes import DType
 from tensor_round_service.backends.cpu import conversions as numpy_conversions
 from tensor_round_service.backends.cpu import floats, narrow_floats
 from tensor_round_service.backends.cpu.llvm import optimized, target_machine
-from tensor_round_service.backends.cpu.llvm_conversions import LANES as LANES
 from tensor_round_service.backends.cpu.llvm_conversions import conversion_text, is_supported
 from tensor_round_service.backends.cpu.llvm_kernels import module_text
+from tensor_round_service.backends.cpu.llvm_loops import LANES as LANES
 from tensor_round_service.backends.cuda.launches import launch_of
 from tensor_round_verify import reference
 

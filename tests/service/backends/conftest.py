@@ -13,6 +13,7 @@ from tensor_round.contract.functions import Function
 from tensor_round_service.backends import Backend
 from tensor_round_service.backends.cpu.backend import Kernels, NumpyBackend
 from tensor_round_service.backends.cpu.loops import Loop
+from tensor_round_service.backends.cpu.quantization import Stage
 from tensor_round_service.backends.cuda.backend import CupyBackend
 from tensor_round_service.backends.devices import DeviceMissing
 from tensor_round_service.backends.select import compiled_kernels, open_cupy
@@ -41,8 +42,14 @@ class SharedEarly:
         found = self.kernels.get(*key)
         return found and replace(found, split_bytes=1 << 20)
 
-    def ask(self, function: Function, source: DType, target: DType) -> None:
-        self.kernels.ask(function, source, target)
+    def stage(self, function: Function, source: DType, scale: DType, target: DType) -> Stage | None:
+        key = function, source, scale, target
+        self.kernels.ask(*key)
+        self.kernels.wait()
+        return self.kernels.stage(*key)
+
+    def ask(self, function: Function, *types: DType) -> None:
+        self.kernels.ask(function, *types)
 
     def wait(self) -> None:
         self.kernels.wait()

@@ -22,7 +22,7 @@ from tensor_round.contract.layout import Layout
 
 from .. import Bytes, Round
 from .loops import LOOPS, Loop, loop
-from .quantization import SPLIT_BYTES, Linear
+from .quantization import SPLIT_BYTES, Linear, Stage
 from .strided import copy_strided, run_strided
 
 #: Parts of a run for different threads begin at multiples of this.
@@ -57,7 +57,10 @@ class Kernels(Protocol):
     def get(self, function: Function, source: DType, target: DType) -> Loop | None:
         """The kernel for a function and its types; None if there is none, or not yet."""
 
-    def ask(self, function: Function, source: DType, target: DType) -> None:
+    def stage(self, function: Function, source: DType, scale: DType, target: DType) -> Stage | None:
+        """The kernel of linear quantization, likewise."""
+
+    def ask(self, function: Function, *types: DType) -> None:
         """Have a kernel made that is missing, if there can be one."""
 
     def wait(self) -> None:
@@ -160,7 +163,7 @@ class NumpyBackend:
 
     def _quantize(self, call: Call, source: Bytes, target: Bytes) -> None:
         """Make every element of ``target``, by the parameters behind the operands."""
-        linear, count = Linear(call, source), call.output.element_count
+        linear, count = Linear(call, source, self._stage(call)), call.output.element_count
         operands, results = source[: call.input.element_bytes], target[: call.output.element_bytes]
         if not (call.is_flat and call.input.is_packed):
             run_strided(linear.run, call, source, target)
@@ -171,6 +174,16 @@ class NumpyBackend:
             )
         else:
             linear.run(operands, results, count)
+
+    def _stage(self, call: Call) -> Stage | None:
+        """The compiled kernel of a quantization."""
+        if self._kernels is None or call.parameters is None:
+            return None
+        types = call.input.dtype, call.parameters.scale.dtype, call.output.dtype
+        found = self._kernels.stage(call.function, *types)
+        if found is None and self._asks:
+            self._kernels.ask(call.function, *types)
+        return found
 
     def _run_on_all_cores(self, run: Callable[[_Part], object], parts: Iterator[_Part]) -> None:
         own, *others = parts

@@ -17,8 +17,10 @@ import numpy.typing as npt
 
 #: Elements that are computed at once: with their parameters they fit into a second-level cache.
 TILE = 64 << 10
-#: A run of at least so many elements with one parameter is a tile of its own.
-LONG = 4 << 10
+#: Rows of equal parameters are a tile of their own if they have at least so many elements.
+LONG = 1 << 10
+#: Rows of at least so many elements are computed one by one, and no parameter is copied for them.
+WIDE = 32
 
 Numbers = npt.NDArray[Any]
 
@@ -39,10 +41,20 @@ class Place(NamedTuple):
 class Granularity:
     """The places of elements among the parameters of a tensor."""
 
-    def __init__(self, shape: Sequence[int], blocks: Sequence[int]) -> None:
+    def __init__(self, shape: Sequence[int], blocks: Sequence[int], most: int = TILE) -> None:
+        """Tiles have up to ``most`` elements, or :data:`TILE` if parameters are copied for them."""
         *self._outer, (self._columns, self._block) = _merged(shape, blocks)
         self._counts = [-(-size // block) for size, block in self._outer]
         self._is_repeated = all(count == 1 for count in self._counts)
+        #: Rows in a dimension, of which groups have the same parameters, if these are long.
+        self._rows, self._group = self._outer[-1] if self._outer else (1, 1)
+        self._is_grouped = self._group * self._columns >= LONG and not self._is_repeated
+        if self._block == 1:
+            is_copied = self._columns < WIDE or not (self._is_repeated or self._is_grouped)
+        else:
+            is_divided = self._columns % self._block == 0
+            is_copied = self._block < self._columns and (self._block < WIDE or not is_divided)
+        self._most = TILE if is_copied else most
 
     def tiles(self, start: int, stop: int) -> Iterator[tuple[int, int, Place]]:
         """The tiles of a range of elements, each with its range and its place."""
@@ -50,10 +62,13 @@ class Granularity:
             row, first = divmod(start, self._columns)
             row = 0 if self._is_repeated else row
             rows = 1
-            if first or self._columns >= TILE or stop - start < self._columns:
-                last = min(self._columns, self._end(first), first + stop - start)
+            if first or self._columns >= self._most or stop - start < self._columns:
+                last = self._end(first, min(self._columns, first + stop - start))
             else:
-                rows = min(TILE, stop - start) // self._columns
+                rows = min(self._most, stop - start) // self._columns
+                if self._block == 1 and self._is_grouped:
+                    at = row % self._rows
+                    rows = min(rows, self._group - at % self._group, self._rows - at)
                 last = self._columns
             end = start + rows * (last - first)
             begin = first // self._block * self._block
@@ -63,32 +78,44 @@ class Granularity:
                 yield start, end, Place(row, rows, first, last)
             start = end
 
-    def _end(self, first: int) -> int:
-        """The end of a tile within a row: of whole blocks if they are short, else in one."""
-        block = self._block
-        if block >= LONG:
-            return min(first + TILE, (first // block + 1) * block)
-        return (first + TILE) // block * block
+    def _end(self, first: int, limit: int) -> int:
+        """The end of a tile within a row: of whole blocks, or within one."""
+        block, limit = self._block, min(first + self._most, limit)
+        begin = first // block * block
+        if first > begin or limit <= begin + block:
+            return min(limit, begin + block)
+        return limit // block * block
 
-    def spread(self, parameters: Numbers, place: Place) -> Any:
-        """The parameter of each element of a tile: an array, or one number if all are equal."""
+    def spread(self, parameters: Numbers, place: Place) -> Numbers:
+        """The parameters of a tile, which :func:`against` holds against its elements.
+
+        They are a column, one for each row of elements, or a row, one for each column.
+        """
         if parameters.size == 1:
-            return parameters.reshape(-1)[0]
+            return parameters.reshape(1, 1)
         row, rows, first, last = place
         begin, end = first // self._block, -(-last // self._block)
         table = parameters.reshape(-1, -(-self._columns // self._block))[:, begin:end]
         if self._is_repeated:
-            table = np.broadcast_to(table, (rows, end - begin))
+            table = table[:1]
         else:
-            table = table[self._parameter_rows(np.arange(row, row + rows))]
-        if end - begin == 1 and (rows == 1 or self._is_repeated):
-            return table[0, 0]
-        if self._block > 1:
-            skipped = begin * self._block
-            # Copied by rows of a block, which np.repeat takes several times as long for.
-            each = np.broadcast_to(table[..., None], (*table.shape, self._block))
-            table = each.reshape(len(table), -1)[:, first - skipped : last - skipped]
-        return np.ascontiguousarray(table).reshape(-1)
+            of_rows = self._parameter_rows(np.arange(row, row + rows))
+            is_one = bool((of_rows == of_rows[0]).all())
+            table = table[of_rows[:1] if is_one else of_rows]
+        if end - begin == 1:
+            return np.ascontiguousarray(table)
+        if self._block == 1:
+            if len(table) == 1 and (rows == 1 or last - first >= WIDE):
+                return np.ascontiguousarray(table)
+            return _flattened(np.broadcast_to(table, (rows, last - first)))
+        table = np.broadcast_to(table, (rows, end - begin))
+        skipped = begin * self._block
+        if self._block >= WIDE and first == skipped and last == end * self._block:
+            return table.reshape(-1, 1)
+        # Copied by rows of a block, which np.repeat takes several times as long for.
+        each = np.broadcast_to(table[..., None], (*table.shape, self._block))
+        table = each.reshape(rows, -1)[:, first - skipped : last - skipped]
+        return _flattened(table)
 
     def _parameter_rows(self, rows: Numbers) -> Numbers:
         """The rows of parameters that rows of elements have."""
@@ -98,6 +125,16 @@ class Granularity:
             found += index // block * step
             step *= count
         return found
+
+
+def against(parameters: Numbers, elements: Numbers) -> Numbers:
+    """A tile's elements in rows, or columns, that have one of its parameters each."""
+    rows, columns = parameters.shape
+    return elements.reshape((rows, -1) if columns == 1 else (-1, columns))
+
+
+def _flattened(table: Numbers) -> Numbers:
+    return np.ascontiguousarray(table).reshape(1, -1)
 
 
 def _merged(shape: Sequence[int], blocks: Sequence[int]) -> list[tuple[int, int]]:

@@ -8,6 +8,7 @@ Numba, which takes ten times as long and twice the memory for the same loops.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import logging
 import mmap
 import sys
@@ -19,15 +20,21 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
+from tensor_round.contract.call import Call, Parameters
 from tensor_round.contract.dtypes import BY_NAME, DType
 from tensor_round.contract.functions import Function, RoundToIntegral
+from tensor_round.contract.layout import Layout
 from tensor_round.contract.rounding import Rounding
 
 from .. import Bytes
 from ..proof import patterns
+from . import llvm_quantization
+from .granularity import Numbers
 from .llvm_conversions import conversion_text, is_supported
 from .llvm_kernels import SPLIT_BYTES, module_text
+from .llvm_quantization import linear_text
 from .loops import Loop, loop
+from .quantization import Linear, Stage, Tile, code_type
 
 logger = logging.getLogger(__name__)
 
@@ -37,22 +44,38 @@ COMMON = tuple(
     for name in ("float32", "float16", "bfloat16", "float64", "float8_e4m3fn", "float8_e5m2")
 )
 
-#: What is compiled at most beside the common types, about 1 MiB each: callers choose it.
-MOST_ASKED = 64
+#: What is compiled at most beside the common types, about 0.25 MiB each: callers choose it.
+MOST_ASKED = 256
 
 #: AMD's processors since Zen. They follow a run of memory across pages: float32 and float64 take
 #: up to a third longer if the kernels ask for the next page too. An Intel gained by that.
 _PREFETCHES_BY_ITSELF = "znver"
 
+#: Scales of all kinds, with which kernels of quantization are proved.
+_SCALES = (1.0, 0.1, 0.5, 3.0, 1 / 255, -0.7, 2.0**-9, 0.0, np.inf, np.nan, 1e-38, 1e30)
+
+#: Numbers of libraries, whose names differ.
+_numbers = itertools.count()
+
 _LOOP = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+#: Operands, results, rows, elements of a row, scales and zero points.
+_ROWS = ctypes.CFUNCTYPE(
+    None,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_size_t,
+    ctypes.c_size_t,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+)
 
 
 class CannotCompile(Exception):
     """Kernels cannot be compiled on this machine; the message says why."""
 
 
-#: What is compiled as one module: the five roundings of a type, or a conversion.
-Work = DType | tuple[Function, DType, DType]
+#: What is compiled as one module: the five roundings of a type, or a function of these types.
+Work = DType | tuple[Function, *tuple[DType, ...]]
 
 
 class LlvmKernels:
@@ -61,6 +84,7 @@ class LlvmKernels:
     def __init__(self) -> None:
         self._rounders: dict[tuple[DType, Rounding], Loop] = {}
         self._conversions: dict[tuple[Function, DType, DType], Loop] = {}
+        self._stages: dict[tuple[Function, DType, DType, DType], Stage] = {}
         #: What was asked for.
         self._asked: set[Work] = set(COMMON)
         self._wanted: deque[Work] = deque(COMMON)
@@ -75,10 +99,14 @@ class LlvmKernels:
             return self._rounders.get((source, function.rounding))
         return self._conversions.get((function, source, target))
 
-    def ask(self, function: Function, source: DType, target: DType) -> None:
+    def stage(self, function: Function, source: DType, scale: DType, target: DType) -> Stage | None:
+        """The kernel of linear quantization; None until it is proved."""
+        return self._stages.get((function, source, scale, target))
+
+    def ask(self, function: Function, *types: DType) -> None:
         """Have a kernel compiled and proved, if there can be one, and there are not too many."""
         is_rounding = isinstance(function, RoundToIntegral)
-        work: Work = source if is_rounding else (function, source, target)
+        work: Work = types[0] if is_rounding else (function, *types)
         if work in self._asked or not (self._is_usable and _has_text(work)):
             return
         with self._lock:
@@ -111,19 +139,35 @@ class LlvmKernels:
     def _compile(self) -> None:
         try:
             while (work := self._next()) is not None:
-                if isinstance(work, tuple):
-                    self._conversions[work] = proved(compiled_conversion(*work), *work)
-                    continue
-                for rounding, found in compiled(work).items():
-                    key = RoundToIntegral(rounding), work, work
-                    self._rounders[work, rounding] = proved(found, *key)
+                self._add(work)
         except (CannotCompile, RuntimeError) as error:  # llvmlite raises RuntimeError
             self._is_usable = False
             logger.warning("kernels: NumPy's (LLVM's cannot be used: %s)", error)
 
+    def _add(self, work: Work) -> None:
+        """Compile and prove."""
+        match work:
+            case DType():
+                for rounding, found in compiled(work).items():
+                    key = RoundToIntegral(rounding), work, work
+                    self._rounders[work, rounding] = proved(found, *key)
+            case function, source, target:
+                loop = compiled_conversion(function, source, target)
+                self._conversions[work] = proved(loop, function, source, target)
+            case function, source, scale, target:
+                stage = compiled_stage(function, source, scale, target)
+                self._stages[work] = proved_stage(stage, function, source, scale, target)
+
 
 def _has_text(work: Work) -> bool:
-    return is_supported(*work) if isinstance(work, tuple) else work.is_float
+    match work:
+        case DType():
+            return work.is_float
+        case function, source, target:
+            return is_supported(function, source, target)
+        case function, source, scale, target:
+            return llvm_quantization.is_supported(function, source, scale, target)
+    return False
 
 
 @cache
@@ -134,32 +178,47 @@ def llvm_kernels() -> LlvmKernels:
 
 def compiled(dtype: DType) -> dict[Rounding, Loop]:
     """Compile the kernels of a type, without a proof. Raises :class:`CannotCompile`."""
-    engine = _engine(module_text(dtype, prefetch=_prefetches()))
+    library = _library(module_text(dtype, prefetch=_prefetches()), *map(str, Rounding))
     # Elements of 4 bits are rounded two at a time.
     together = 8 // dtype.width if dtype.is_sub_byte else 1
-    return {rounding: _loop(engine, str(rounding), dtype, together) for rounding in Rounding}
+    return {rounding: _loop(library, str(rounding), dtype, together) for rounding in Rounding}
 
 
 def compiled_conversion(function: Function, source: DType, target: DType) -> Loop:
     """Compile a conversion, without a proof. Raises :class:`CannotCompile`."""
-    engine = _engine(conversion_text(function, source, target, prefetch=_prefetches()))
-    return _loop(engine, "convert", target)
+    text = conversion_text(function, source, target, prefetch=_prefetches())
+    return _loop(_library(text, "convert"), "convert", target)
+
+
+def compiled_stage(function: Function, source: DType, scale: DType, target: DType) -> Stage:
+    """Compile a kernel of quantization, without a proof. Raises :class:`CannotCompile`."""
+    text = linear_text(function, source, scale, target, prefetch=_prefetches())
+    library = _library(text, "one", "each")
+    return partial(_run_stage, _ROWS(library["one"]), _ROWS(library["each"]), library)
 
 
 def _prefetches() -> bool:
     return not llvm.get_host_cpu_name().startswith(_PREFETCHES_BY_ITSELF)
 
 
-def _engine(text: str) -> Any:
-    """The machine code of a text."""
+def _library(text: str, *names: str) -> Any:
+    """The machine code of a text with these functions; it is freed with the last reference."""
     if sys.byteorder != "little":
         raise CannotCompile("this processor is not little-endian")
     if not _may_execute_new_code():
         raise CannotCompile("this process may not make memory executable")
     machine = target_machine()
-    engine = llvm.create_mcjit_compiler(optimized(text, machine), machine)
-    engine.finalize_object()
-    return engine
+    builder = llvm.JITLibraryBuilder().add_current_process()  # has memcpy
+    builder.add_object_img(machine.emit_object(optimized(text, machine)))
+    for name in names:
+        builder.export_symbol(name)
+    return builder.link(_compiler(), f"kernels-{next(_numbers)}")
+
+
+@cache
+def _compiler() -> Any:
+    """LLVM's compiler at run time: one has all libraries of the process."""
+    return llvm.create_lljit_compiler(target_machine())
 
 
 def target_machine() -> Any:
@@ -196,10 +255,40 @@ def proved(found: Loop, function: Function, source: DType, target: DType) -> Loo
     return found
 
 
-def _loop(engine: Any, name: str, target: DType, together: int = 1) -> Loop:
+def proved_stage(
+    found: Stage, function: Function, source: DType, scale: DType, target: DType
+) -> Stage:
+    """Return the kernel if it gives NumPy's bits, else raise :class:`CannotCompile`."""
+    with np.errstate(all="ignore"):
+        scales = np.array(_SCALES).astype(scale.numpy).view(np.uint8)
+    codes = code_type(function, source, target)
+    points = np.resize(patterns(codes)[::5], codes.nbytes(len(_SCALES)))
+    has_points = not codes.is_float
+    of_source = np.tile(patterns(source), len(_SCALES) if source.width <= 16 else 1)
+    length = source.count(of_source.size) // len(_SCALES)
+    operands = of_source[: source.nbytes(length * len(_SCALES))]
+    payload = np.concatenate([operands, scales, points[: points.size * has_points]])
+    # A row of operands with each scale, and each scale in every row.
+    for shape, counts in (
+        ((len(_SCALES), length), (len(_SCALES), 1)),
+        ((length, len(_SCALES)), (1, len(_SCALES))),
+    ):
+        parameters = Parameters.of(shape, Layout.of(scale, counts), codes if has_points else None)
+        given, made = Layout.of(source, shape), Layout.of(target, shape)
+        call = Call(function, given, made, given.byte_length, parameters)
+        expected, result = (np.empty(made.byte_length, np.uint8) for _ in range(2))
+        for stage, into in ((None, expected), (found, result)):
+            Linear(call, payload, stage).run(operands, into, made.element_count)
+        if not np.array_equal(result, expected):
+            types = f"{source.name} to {target.name}"
+            raise CannotCompile(f"{types} by {scale.name} differs from NumPy's")
+    return found
+
+
+def _loop(library: Any, name: str, target: DType, together: int = 1) -> Loop:
     """The loop of a function that counts groups of so many elements."""
-    function = _LOOP(engine.get_function_address(name))
-    return Loop(partial(_run, function, engine, target.is_sub_byte, together), SPLIT_BYTES)
+    function = _LOOP(library[name])
+    return Loop(partial(_run, function, library, target.is_sub_byte, together), SPLIT_BYTES)
 
 
 def _run(
@@ -220,6 +309,20 @@ def _run(
     function(to if source is target else source.ctypes.data, to, groups)
     if has_pairs and count & 1:
         target[-1] &= 0x0F
+
+
+def _run_stage(
+    one: Any, each: Any, _owner: Any, elements: Numbers, tile: Tile, out: Numbers
+) -> None:
+    """Make the results of a tile without the GIL; ``_owner`` keeps the machine code alive."""
+    scale, point = tile.scale(np.float32), tile.shift()
+    rows, columns = scale.shape
+    parameters = scale.ctypes.data, point.ctypes.data
+    places = elements.ctypes.data, out.ctypes.data
+    if columns == 1:
+        one(*places, rows, elements.size // rows, *parameters)
+    else:
+        each(*places, elements.size // columns, columns, *parameters)
 
 
 def _may_execute_new_code() -> bool:

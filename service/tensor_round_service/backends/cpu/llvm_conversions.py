@@ -19,57 +19,9 @@ from tensor_round.contract.rounding import Rounding
 
 from .conversion_rule import beyond_largest, ends, least_exponent, nan_magnitude
 from .llvm_kernels import INSTRUCTIONS, PREFETCH
-
-#: Elements of a line, which are converted at once.
-LANES = 32
+from .llvm_loops import CONVERT, LANES
 
 FLOAT32, FLOAT64 = BY_NAME["float32"], BY_NAME["float64"]
-
-#: Converts ``count`` elements at ``source`` into ``target``, which is separate memory or begins
-#: there. The elements after the last whole line are copied to the stack and converted there.
-_LOOP = """
-define internal void @line(ptr %from, ptr %to) alwaysinline {{
-{body}
-  ret void
-}}
-
-define void @convert(ptr %source, ptr %target, i64 %count) {{
-entry:
-  %operands = alloca [{line_in} x i8]
-  %results = alloca [{line_out} x i8]
-  %whole = lshr i64 %count, {lanes_log}
-  %some = icmp ne i64 %whole, 0
-  br i1 %some, label %lines, label %last
-lines:
-  %at = phi i64 [0, %entry], [%next, %lines]
-  %in = mul i64 %at, {line_in}
-  %out = mul i64 %at, {line_out}
-  %from = getelementptr i8, ptr %source, i64 %in
-  %to = getelementptr i8, ptr %target, i64 %out
-{prefetch}
-  call void @line(ptr %from, ptr %to)
-  %next = add i64 %at, 1
-  %more = icmp ult i64 %next, %whole
-  br i1 %more, label %lines, label %last
-last:
-  %done_in = mul i64 %whole, {line_in}
-  %done_out = mul i64 %whole, {line_out}
-  %rest = and i64 %count, {lanes_mask}
-  %in_bits = mul i64 %rest, {width_in}
-  %in_more = add i64 %in_bits, 7
-  %in_bytes = lshr i64 %in_more, 3
-  %out_bits = mul i64 %rest, {width_out}
-  %out_more = add i64 %out_bits, 7
-  %out_bytes = lshr i64 %out_more, 3
-  %last_from = getelementptr i8, ptr %source, i64 %done_in
-  %last_to = getelementptr i8, ptr %target, i64 %done_out
-  store [{line_in} x i8] zeroinitializer, ptr %operands
-  call void @llvm.memcpy.p0.p0.i64(ptr %operands, ptr %last_from, i64 %in_bytes, i1 false)
-  call void @line(ptr %operands, ptr %results)
-  call void @llvm.memcpy.p0.p0.i64(ptr %last_to, ptr %results, i64 %out_bytes, i1 false)
-  ret void
-}}
-"""
 
 # Operands: ``%x``, the pattern, and from floats ``%magnitude``, ``%negative``, ``%nan``, ``%inf``.
 
@@ -111,6 +63,12 @@ _SPECIALS = {
 
 _SAME = """
   %wide = bitcast {words} %magnitude to {words}"""
+
+#: The upper bits of a work float.
+_UPPER = """
+  %word = {zext} {operands} %x to {words}
+  %raised = shl {words} %word, {raise}
+  %value = bitcast {words} %raised to {floats}"""
 
 _EXTEND = """
   %single_bits = trunc {words} %magnitude to <{lanes} x i32>
@@ -157,12 +115,16 @@ _FROM_INTEGER = """
 
 # From the work float to ``%result``, the pattern of the target.
 
-#: What has no integer becomes 0 before it is one, since the processor's result would be undefined.
-_TO_INTEGER = """
+_VALUE = """
   %as_nan = select {choices} %nan, {words} {work_nan}, {words} %wide
   %signs = select {choices} %negative, {words} {work_sign}, {words} zeroinitializer
   %signed_bits = or {words} %as_nan, %signs
-  %value = bitcast {words} %signed_bits to {floats}
+  %value = bitcast {words} %signed_bits to {floats}"""
+
+#: What has no integer becomes 0 before it is one, since the processor's result would be undefined.
+_TO_INTEGER = (
+    _VALUE
+    + """
   %integral = call {floats} @{instruction}.v{lanes}f{wide}({floats} %value)
   %is_high = fcmp oge {floats} %integral, {above}
   %is_low = fcmp olt {floats} %integral, {lowest}
@@ -173,6 +135,7 @@ _TO_INTEGER = """
   %at_least = select {choices} %is_low, {integers} {low}, {integers} %integers
   %bounded = select {choices} %is_high, {integers} {high}, {integers} %at_least
   %result = {trunc_integers} {integers} %bounded to {results}"""
+)
 
 _TO_WORK = """
   %out = select {choices} %inf, {words} {beyond}, {words} %wide
@@ -284,6 +247,27 @@ _STORE_PAIRS = """
   store {out_pairs} %packed, ptr %to, align 1"""
 
 
+_WIDENED = """
+define internal {floats} @widened(ptr %from) alwaysinline {{
+{body}
+  ret {floats} %value
+}}
+"""
+_NARROWED = """
+define internal void @narrowed({floats} %number, ptr %to) alwaysinline {{
+  %nan = fcmp uno {floats} %number, zeroinitializer
+  %has_sign = xor {choices} %nan, splat (i1 true)
+  %word = bitcast {floats} %number to {words}
+  %wide = and {words} %word, {work_magnitude}
+  %inf = icmp eq {words} %wide, {work_exponents}
+  %less = icmp ne {words} %word, %wide
+  %negative = and {choices} %less, %has_sign
+{body}
+  ret void
+}}
+"""
+
+
 def is_supported(function: Function, source: DType, target: DType) -> bool:
     """Whether there is a text for a function and its types."""
     if not isinstance(function, Convert):
@@ -303,11 +287,36 @@ def conversion_text(function: Function, source: DType, target: DType, *, prefetc
     """The LLVM module of a supported conversion, whose function is ``convert``."""
     assert isinstance(function, Convert)
     values = _values(function, source, target)
-    return _LOOP.format(
+    return CONVERT.format(
         prefetch=PREFETCH if prefetch else "",
         body="".join(_body(function, source, target)).format(**values),
         **values,
     )
+
+
+def widened_text(source: DType) -> str:
+    """The LLVM function ``widened``: a line of floats, a byte each of those of 4 bits, in float32.
+
+    A NaN stays one.
+    """
+    function = Convert(Rounding.TIES_TO_EVEN)
+    if source.exponent_bits == FLOAT32.exponent_bits:
+        steps = [_LOAD, _UPPER]
+    else:
+        steps = [_LOAD, *_widened(function, source, FLOAT32, FLOAT32), _VALUE]
+    values = _values(function, source, FLOAT32)
+    return _WIDENED.replace("{body}", "".join(steps)).format(**values)
+
+
+def narrowed_text(work: DType, target: DType, *, saturates: bool) -> str:
+    """The LLVM function ``narrowed``, the other way: rounded once, ties to even.
+
+    A NaN becomes the quiet one without sign and payload.
+    """
+    function = Convert(Rounding.TIES_TO_EVEN, saturates)
+    steps = (*_narrowed(function, target, work), _STORE)
+    values = _values(function, work, target)
+    return _NARROWED.replace("{body}", "".join(steps)).format(**values)
 
 
 def _body(function: Convert, source: DType, target: DType) -> Iterator[str]:

@@ -33,11 +33,13 @@ from tensor_round.contract.rounding import Rounding
 from .. import Bytes
 from .conversion_rule import ends
 from .conversions import FLOAT32, FLOAT64, chain, convert
-from .granularity import TILE, Granularity, Numbers, Place
+from .granularity import LONG, TILE, Granularity, Numbers, Place, against
 
 #: The sum of this and an integer below 2^22 has that integer in its last bits.
 _GRID = np.float32(1.5 * 2**23)
 _BASE = int(_GRID.view(np.int32))
+#: Elements that a compiled kernel computes at once.
+COMPILED_TILE = 1 << 20
 #: Operands from this size on are split among threads.
 SPLIT_BYTES = 2 << 20
 #: Bits of a difference of 32-bit integers, and of one of 8-bit floats in units of the least.
@@ -47,6 +49,13 @@ _Float = type[np.floating[Any]]
 _Kind = type[np.number[Any]]
 #: Makes the results of a tile, in its third argument, from its operands in the first.
 Stage = Callable[[Numbers, "Tile", Numbers], object]
+
+
+def code_type(function: Function, source: DType, target: DType) -> DType:
+    """The type of the quantized elements."""
+    if isinstance(function, FakeQuantize):
+        return function.through
+    return source if isinstance(function, Dequantize) else target
 
 
 class Parameter:
@@ -60,6 +69,7 @@ class Parameter:
                 np.float64: numbers,
                 np.float32: numbers.astype(np.float32),
             }
+            self.is_float = layout.dtype.is_float
             self.is_finite = bool(np.isfinite(numbers).all())
             #: Whether it is a zero point, which +0 is not.
             self.is_point = bool(numbers.any() or np.signbit(numbers).any())
@@ -82,43 +92,53 @@ class Tile:
 
     def __init__(
         self,
-        spread: Callable[[Numbers], Any],
+        spread: Callable[[Numbers], Numbers],
         parameters: tuple[Parameter, Parameter | None],
         buffers: dict[tuple[str, _Kind], Numbers],
     ) -> None:
         self._spread = spread
         self._scale, self._point = parameters
         self._buffers = buffers
-        self._made: dict[tuple[str, _Kind], Any] = {}
-        self._window: tuple[Any, Any] | None = None
+        self._made: dict[tuple[str, _Kind], Numbers] = {}
+        self._window: tuple[Numbers, Numbers] | None = None
+        self._zeros: Numbers | None = None
 
     @property
     def has_finite_scales(self) -> bool:
         """Whether no scale of the call is infinite or NaN."""
         return self._scale.is_finite
 
-    def scale(self, kind: _Kind) -> Any:
-        """The scale: a number, or an array with one for each element."""
+    def scale(self, kind: _Kind) -> Numbers:
+        """The scales, for :func:`against`."""
         return self._of("scale", self._scale, kind)
 
-    def point(self, kind: _Kind) -> Any:
-        """The zero point, likewise; the call must have one."""
+    def point(self, kind: _Kind) -> Numbers:
+        """The zero points, likewise; the call must have some."""
         assert self._point is not None
         return self._of("point", self._point, kind)
 
-    def _of(self, name: str, parameter: Parameter, kind: _Kind) -> Any:
+    def _of(self, name: str, parameter: Parameter, kind: _Kind) -> Numbers:
         if (name, kind) not in self._made:
             self._made[name, kind] = self._spread(parameter.numbers(kind))
         return self._made[name, kind]
+
+    def shift(self) -> Numbers:
+        """The zero points in int32, zeros without any, one for each scale."""
+        if self._point is not None:
+            return self.point(np.int32)
+        if self._zeros is None:
+            self._zeros = np.zeros(self.scale(np.float32).shape, np.int32)
+        return self._zeros
 
     def buffer(self, name: str, kind: _Kind, count: int) -> Numbers:
         """Memory for elements of a type, which the next tile overwrites.
 
         New memory of this size is mapped, and costs a page fault a page.
         """
-        if (name, kind) not in self._buffers:
-            self._buffers[name, kind] = np.empty(TILE, kind)
-        return self._buffers[name, kind][:count]
+        found = self._buffers.get((name, kind))
+        if found is None or found.size < count:
+            found = self._buffers[name, kind] = np.empty(max(TILE, count), kind)
+        return found[:count]
 
     def surely_within(self, lowest: int, highest: int) -> tuple[int, int]:
         """The ends of what no zero point of the call lets saturate in a type with these ends."""
@@ -126,30 +146,35 @@ class Tile:
             return lowest, highest
         return lowest - self._point.least, highest - self._point.most
 
-    def window(self, lowest: int, highest: int) -> tuple[Any, Any]:
+    def window(self, lowest: int, highest: int) -> tuple[Numbers, Numbers]:
         """The ends of what the zero points leave of those of a type, which are always the same."""
         if self._window is None:
-            shift = np.int32(0) if self._point is None else self.point(np.int32)
-            self._window = lowest - shift, highest - shift
+            self._window = lowest - self.shift(), highest - self.shift()
         return self._window
 
 
 class Linear:
-    """The kernel of one call with parameters, which lie behind its operands."""
+    """The kernel of one call with parameters, which lie behind its operands.
 
-    def __init__(self, call: Call, payload: Bytes) -> None:
+    ``stage`` is a faster one of its function and types, which takes no zero points of floats.
+    """
+
+    def __init__(self, call: Call, payload: Bytes, stage: Stage | None = None) -> None:
         function, parameters = call.function, call.parameters
         assert parameters is not None
         self._source, self._target = call.input.dtype, call.output.dtype
-        self._granularity = Granularity(call.input.shape, parameters.blocks)
+        most = TILE if stage is None else COMPILED_TILE
+        self._granularity = Granularity(call.input.shape, parameters.blocks, most)
         behind = call.input.byte_length
         scale, point = parameters.scale, None
         if parameters.zero_point is not None:
             point = Parameter(payload[behind + scale.byte_length :], parameters.zero_point)
             point = point if point.is_point else None
         self._parameters = Parameter(payload[behind:], scale), point
-        types = self._source, scale.dtype, self._target
-        self._stage = _STAGES[type(function)](function, *types, point is not None)
+        if stage is None or (point is not None and point.is_float):
+            types = self._source, scale.dtype, self._target
+            stage = _STAGES[type(function)](function, *types, point is not None)
+        self._stage = stage
 
     def run(self, operands: Bytes, results: Bytes, count: int, start: int = 0) -> None:
         """Make results of ``count`` operands, of which the first is number ``start`` of the call.
@@ -257,9 +282,11 @@ def _quantizer(
         def to_floats(elements: Numbers, tile: Tile, out: Numbers) -> None:
             found = quotients(elements, tile)
             if has_point:
-                wide, point = found.astype(np.float64), tile.point(np.float64)
-                found = _odd_sum(wide, point)
-                np.copyto(found, wide, where=point == 0)
+                point = tile.point(np.float64)
+                wide = against(point, found.astype(np.float64))
+                total = _odd_sum(wide, point)
+                np.copyto(total, wide, where=point == 0)
+                found = total.reshape(-1)
             _quiet(found)
             _convert(found, target, out, function.saturates)
 
@@ -276,7 +303,9 @@ def _quantizer(
         codes = out.view(held)
         np.copyto(codes, sums.view(np.int32), casting="unsafe")
         if has_point:
-            np.add(codes, tile.point(held), out=codes)
+            point = tile.point(held)
+            shifted = against(point, codes)
+            shifted += point
 
     return to_integers
 
@@ -298,7 +327,8 @@ def _quotients(
         is_wide = wide is np.float32 and source is FLOAT32
         values = elements if is_wide else _values(elements, source, wide, tile)
         found = tile.buffer("quotients", wide, values.size)
-        np.divide(values, tile.scale(wide), out=found)
+        scale = tile.scale(wide)
+        np.divide(against(scale, values), scale, out=against(scale, found))
         if kind is None or kind.numpy == found.dtype:
             return found
         if by_bits:
@@ -335,11 +365,12 @@ def _levels(target: DType) -> Callable[[Numbers, Tile], Numbers]:
             has_nan = np.isnan(quotients[quotients.argmax()])
             is_nan = np.isnan(quotients) if has_nan else None
             low, high = tile.window(_BASE + lowest, _BASE + highest)
-            if np.ndim(low) == 0:
-                np.clip(words, low, high, out=words)
-            else:  # np.clip takes twice as long for arrays
-                np.maximum(words, low, out=words)
-                np.minimum(words, high, out=words)
+            rows = against(low, words)
+            if low.shape[1] == 1 and rows.shape[1] >= LONG:
+                np.clip(rows, low, high, out=rows)
+            else:  # np.clip takes twice as long for arrays, and for short rows
+                np.maximum(rows, low, out=rows)
+                np.minimum(rows, high, out=rows)
             if is_nan is not None:
                 np.copyto(words, _BASE, where=is_nan)
         return quotients
@@ -347,12 +378,13 @@ def _levels(target: DType) -> Callable[[Numbers, Tile], Numbers]:
     return sums
 
 
-def _put_wide_codes(quotients: Numbers, point: Any | None, target: DType, out: Numbers) -> None:
+def _put_wide_codes(quotients: Numbers, point: Numbers | None, target: DType, out: Numbers) -> None:
     """The nearest integers of 32 bits and the zero points, by float64, which has their sums."""
     integers = np.rint(quotients.astype(np.float64, copy=False))
     np.copyto(integers, 0, where=np.isnan(integers))
     if point is not None:
-        integers += point
+        shifted = against(point, integers)
+        shifted += point
     np.copyto(out, np.clip(integers, *ends(target)).astype(np.int64), casting="unsafe")
 
 
@@ -370,7 +402,9 @@ def _dequantizer(
     def dequantize(elements: Numbers, tile: Tile, out: Numbers) -> None:
         values = _values(elements, source, kind, tile)
         if has_point:
-            values -= tile.point(kind)
+            point = tile.point(kind)
+            shifted = against(point, values)
+            shifted -= point
         put(values, tile, out)
 
     return dequantize
@@ -384,13 +418,15 @@ def _products(bits: int, scale: DType, target: DType, of_floats: bool) -> Stage:
     unit = 1.0 if of_floats else 2.0**16
 
     def put(values: Numbers, tile: Tile, out: Numbers) -> None:
+        scale = tile.scale(np.float32 if is_single else np.float64)
+        rows = against(scale, values)
         if is_single:
             found = out if target is FLOAT32 else values
-            np.multiply(values, tile.scale(np.float32), out=found)
+            np.multiply(rows, scale, out=against(scale, found))
         elif both <= 53:
-            found = values * tile.scale(np.float64)
+            found = (rows * scale).reshape(-1)
         else:
-            found = _odd_product(values, tile.scale(np.float64), unit)
+            found = _odd_product(rows, scale, unit).reshape(-1)
         if of_floats or not tile.has_finite_scales:
             _quiet(found)
         if found is not out:
@@ -399,7 +435,7 @@ def _products(bits: int, scale: DType, target: DType, of_floats: bool) -> Stage:
     return put
 
 
-def _odd_product(values: Numbers, scale: Any, unit: float) -> Numbers:
+def _odd_product(values: Numbers, scale: Numbers, unit: float) -> Numbers:
     """Products rounded to odd, of values in which ``unit`` divides the bits, and 24 bits."""
     upper = np.rint(values / unit) * unit
     found = _odd_sum(upper * scale, (values - upper) * scale)
@@ -408,7 +444,7 @@ def _odd_product(values: Numbers, scale: Any, unit: float) -> Numbers:
     return found
 
 
-def _odd_sum(x: Numbers, y: Any) -> Numbers:
+def _odd_sum(x: Numbers, y: Numbers) -> Numbers:
     """Sums rounded to odd: of the two numbers beside an inexact one, that whose last bit is 1."""
     total: Numbers = x + y
     other = total - x

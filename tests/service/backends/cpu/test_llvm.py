@@ -5,15 +5,26 @@ That they round right is every backend test's subject.
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
 
 from support.cases.backend_calls import sample_pair
-from tensor_round.contract.dtypes import BY_NAME, ROUNDABLE, DType
-from tensor_round.contract.functions import Convert, Function, RoundToIntegral
+from support.cases.linear_calls import linear_call, operands_of, payload_of
+from tensor_round.contract.dtypes import BY_NAME, DTYPES, ROUNDABLE, DType
+from tensor_round.contract.functions import (
+    Convert,
+    Dequantize,
+    FakeQuantize,
+    Function,
+    Linear,
+    Quantize,
+    RoundToIntegral,
+)
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.backends.known_results import KNOWN_CONVERSIONS
@@ -23,7 +34,7 @@ from tensor_round_service.engine.readiness import rounds_correctly
 if compiled_kernels() is None:
     pytest.skip("llvmlite is not installed (extra compiled)", allow_module_level=True)
 
-from tensor_round_service.backends.cpu import llvm
+from tensor_round_service.backends.cpu import llvm, llvm_quantization, quantization
 from tensor_round_service.backends.cpu.llvm import LlvmKernels, llvm_kernels
 from tensor_round_service.backends.cpu.llvm_conversions import conversion_text
 from tensor_round_service.backends.cpu.llvm_kernels import module_text
@@ -207,6 +218,75 @@ def test_callers_have_so_many_conversions_compiled_and_no_more(
     kernels.wait()
     found = [kernels.get(function, source, target) is not None for target in targets]
     assert found == [True, True, False, False]
+
+
+QUANTIZATIONS: tuple[tuple[Linear, str, str, str], ...] = (
+    (Quantize(), "float32", "float32", "int8"),
+    (Quantize(), "float16", "float16", "uint16"),
+    (Quantize(saturates=False), "bfloat16", "float8_e8m0fnu", "float4_e2m1fn"),
+    (Dequantize(), "int4", "float32", "bfloat16"),
+    (Dequantize(), "float8_e4m3fnuz", "float16", "float32"),
+    (FakeQuantize(through=BY_NAME["uint8"]), "float16", "float16", "float16"),
+)
+
+
+@pytest.mark.parametrize(("function", "types"), [(f, types) for f, *types in QUANTIZATIONS])
+def test_a_quantization_computes_every_length_and_no_more(
+    function: Linear, types: list[str]
+) -> None:
+    """With a parameter for each row, and for each column."""
+    source, scale, target = map(BY_NAME.__getitem__, types)
+    stage = llvm.proved_stage(
+        llvm.compiled_stage(function, source, scale, target), function, source, scale, target
+    )
+    for length in range(1, 72):
+        for counts in ((3, 1), (1, length)):
+            has_point = not quantization.code_type(function, source, target).is_float
+            call = linear_call(function, types, (3, length), counts, has_point=has_point)
+            payload = np.frombuffer(payload_of(call, operands_of(call, length)), np.uint8)
+            nbytes, made = call.output.byte_length, []
+            for each in (stage, None):
+                memory = np.full(nbytes + 4096, 0xAA, np.uint8)
+                quantization.Linear(call, payload, each).run(payload, memory[:nbytes], 3 * length)
+                made.append(memory)
+            np.testing.assert_array_equal(made[0], made[1])
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("source", DTYPES, ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize(
+    "function",
+    [
+        Dequantize(),
+        Quantize(saturates=False),
+        *(Quantize(precision=BY_NAME[name]) for name in ("float16", "float32")),
+        *(FakeQuantize(through=BY_NAME[name]) for name in ("int8", "uint16", "int4")),
+    ],
+)
+def test_every_quantization_that_has_a_text_is_proved(function: Linear, source: DType) -> None:
+    for scale, target in itertools.product(DTYPES, DTYPES):
+        key = function, source, scale, target
+        if llvm_quantization.is_supported(*key):
+            llvm.proved_stage(llvm.compiled_stage(*key), *key)
+
+
+@pytest.mark.parametrize(
+    ("number", "right", "wrong"),
+    [(0, "fdiv", "fmul"), (0, "ogt", "olt"), (1, "%odd = and", "%odd = or"), (3, "ashr", "lshr")],
+)
+def test_a_quantization_that_gives_one_other_bit_is_not_used(
+    monkeypatch: pytest.MonkeyPatch, number: int, right: str, wrong: str
+) -> None:
+    def changed(*key: Any, prefetch: bool) -> str:
+        text = llvm_quantization.linear_text(*key, prefetch=prefetch)
+        assert right in text
+        return text.replace(right, wrong)
+
+    monkeypatch.setattr(llvm, "linear_text", changed)
+    function, *types = QUANTIZATIONS[number]
+    key = function, *map(BY_NAME.__getitem__, types)
+    with pytest.raises(llvm.CannotCompile, match=f"{types[0]} to {types[2]} by"):
+        llvm.proved_stage(llvm.compiled_stage(*key), *key)
 
 
 def test_a_judge_has_no_conversion_compiled_and_judges_those_that_are(
