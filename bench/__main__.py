@@ -143,18 +143,19 @@ def over_grpc(found: dict[str, Any], arena: Arena, missing: dict[str, str], *, q
 
 
 def kernels(missing: dict[str, str]) -> dict[str, list[dict[str, Any]]]:
-    """The tables of kernels and casts, with the other stacks where they are installed."""
+    """The tables of kernels, casts and quantization, with the other stacks that are installed."""
     if not ORACLES.exists():
         missing["other stacks' kernels"] = "not installed: make bench PEERS=1"
     python = str(ORACLES) if ORACLES.exists() else sys.executable
     program = (
-        "import json; from bench.measuring import casts, kernels;"
-        "print(json.dumps({'kernels': kernels.rows(), 'casts': casts.rows()}))"
+        "import json; from bench.measuring import casts, kernels, quantization;"
+        "print(json.dumps({'kernels': kernels.rows(), 'casts': casts.rows(),"
+        " 'quantization': quantization.rows()}))"
     )
     done = subprocess.run([python, "-c", program], capture_output=True, text=True)
     if done.returncode:
         missing["kernels"] = done.stderr.strip().rsplit("\n", 1)[-1]
-        return {"kernels": [], "casts": []}
+        return {"kernels": [], "casts": [], "quantization": []}
     rows: dict[str, list[dict[str, Any]]] = json.loads(done.stdout.rsplit("\n", 2)[-2])
     return rows
 

@@ -15,10 +15,11 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -200,17 +201,30 @@ def onnx_runtime(dtype: DType, rounding: Rounding, memory: Elements) -> Callable
 
 
 def onnx_node(
-    op_type: str, operands: Elements, results: Elements, *, threads: int = 0, **attributes: object
+    op_type: str,
+    operands: Elements,
+    results: Elements,
+    *,
+    threads: int = 0,
+    constants: Mapping[str, Elements] = MappingProxyType({}),
+    **attributes: object,
 ) -> Callable[[], object]:
-    """Runs one node of ONNX Runtime, which has no thread but its caller's with ``threads=1``."""
+    """Runs one node of ONNX Runtime, which has no thread but its caller's with ``threads=1``.
+
+    ``constants`` are its further inputs.
+    """
     import onnxruntime
-    from onnx import helper
+    from onnx import helper, numpy_helper
 
     memories = {"x": operands, "y": results}
     numbers = {end: NUMBERS[memory.dtype.name] for end, memory in memories.items()}
-    values = [helper.make_tensor_value_info(end, number, ["n"]) for end, number in numbers.items()]
-    node = helper.make_node(op_type, ["x"], ["y"], **attributes)
-    graph = helper.make_graph([node], "node", values[:1], values[1:])
+    values = [
+        helper.make_tensor_value_info(end, number, memories[end].shape)
+        for end, number in numbers.items()
+    ]
+    node = helper.make_node(op_type, ["x", *constants], ["y"], **attributes)
+    tensors = [numpy_helper.from_array(np.asarray(c), name) for name, c in constants.items()]
+    graph = helper.make_graph([node], "node", values[:1], values[1:], tensors)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads

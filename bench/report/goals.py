@@ -61,6 +61,7 @@ def judged(results: dict[str, Any]) -> list[dict[str, Any]]:
         of_memory(),
         of_kernels(results),
         of_casts(results),
+        of_quantization(results),
     )
     return [goal.result(results) for each in goals for goal in each]
 
@@ -208,6 +209,14 @@ def of_kernels(results: Mapping[str, Any]) -> Iterator[Goal]:
             row = {"dtype": dtype, "size": size, "rounding": "ties_to_even"}
             what = f"{dtype}, {own} kernel, {size}, beside {other}"
             yield Goal(what, "kernels", row, row, ">= 0.9", (own, other))
+
+
+def of_quantization(results: Mapping[str, Any]) -> Iterator[Goal]:
+    """Both ways of the backend, beside ONNX Runtime."""
+    row = {"a scale for": "the tensor"}
+    for own, times in ((COMPILED, 1.0), (WITH_NUMPY, 0.5)):
+        what = f"float32 to int8, {own}, beside ONNX Runtime"
+        yield Goal(what, "quantization", row, row, f">= {times}", (own, "ONNX Runtime"))
 
 
 def of_casts(results: Mapping[str, Any]) -> Iterator[Goal]:

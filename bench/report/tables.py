@@ -80,6 +80,10 @@ def render(results: dict[str, Any]) -> str:
         ("A request of 256 MiB: growth of the server's peak memory", growth(results["memory"])),
         ("Kernels", plain(results["kernels"])),
         ("Casts, 16 MiB of operands, one thread", plain(results.get("casts", []))),
+        (
+            "Quantization of 16 MiB of float32 to int8, one thread",
+            plain(results.get("quantization", [])),
+        ),
         ("Made by hand, beside a library", by_hand(results.get("libraries", []))),
         (
             "Not measured",
