@@ -63,9 +63,9 @@ BUILT = ("client", "service", "verify", "cli")
 
 def commands(folder: Path) -> list[str]:
     """README's lines, each with the URL of the repository in that folder."""
-    (block,) = (b for b in blocks("README.md") if "git+file:" in b.text)
+    (block,) = (b for b in blocks("README.md") if "git+" in b.text)
     lines = [line for line in block.text.splitlines() if "git+" in line]
-    return [re.sub(r"git\+file://[^']*", f"git+file://{folder}", line) for line in lines]
+    return [re.sub(r"git\+https://[^']*", f"git+file://{folder}", line) for line in lines]
 
 
 def copy_sources(folder: Path) -> None:
