@@ -18,7 +18,7 @@ import numpy.typing as npt
 from tensor_round.contract.call import Call
 from tensor_round.contract.dtypes import BY_NAME, DType
 from tensor_round.contract.layout import Layout
-from tensor_round.contract.operators.dialects.onnx import NUMBERS
+from tensor_round.contract.operators.onnx_types import NUMBERS
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.backends.select import compiled_kernels
 

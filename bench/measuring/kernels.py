@@ -29,7 +29,7 @@ from tensor_round.contract.call import Call
 from tensor_round.contract.dtypes import BY_NAME, DType
 from tensor_round.contract.functions import RoundToIntegral
 from tensor_round.contract.layout import Layout
-from tensor_round.contract.operators.dialects.onnx import NUMBERS
+from tensor_round.contract.operators.onnx_types import NUMBERS
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.backends.select import compiled_kernels

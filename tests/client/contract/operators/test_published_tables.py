@@ -15,9 +15,9 @@ from support.cases.descriptors import CASES
 from support.cases.dialects.onnx import CAST_TYPES
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import InvalidDescriptor
-from tensor_round.contract.operators import directml_tensors
+from tensor_round.contract.operators import directml_tensors, onnx_types
 from tensor_round.contract.operators.dialect import Version
-from tensor_round.contract.operators.dialects import directml, onnx, openvino, stablehlo
+from tensor_round.contract.operators.dialects import directml, openvino, stablehlo
 from tensor_round.contract.operators.model import OperatorDescriptor
 from tensor_round.contract.operators.operator import Kind, RoundOperator
 from tensor_round.contract.operators.registry import OPERATORS, catalog, validate
@@ -30,16 +30,16 @@ DIRECTML = {
 
 
 def test_the_names_of_types_have_their_numbers() -> None:
-    assert {name: onnx.NUMBERS[dtype] for name, dtype in onnx.DTYPES.items()} == {
+    assert {name: onnx_types.NUMBERS[dtype] for name, dtype in onnx_types.DTYPES.items()} == {
         name: number for name, number, _, _ in CAST_TYPES
     }
-    assert onnx.NUMBERS.keys() == BY_NAME.keys()
+    assert onnx_types.NUMBERS.keys() == BY_NAME.keys()
     assert directml_tensors.DTYPE_VALUES == DIRECTML
     assert directml.DTYPES.keys() == DIRECTML.keys()
 
 
 def test_no_name_stands_for_two_types() -> None:
-    own = (onnx.DTYPES, openvino.DTYPES, directml.DTYPES, stablehlo.DTYPES)
+    own = (onnx_types.DTYPES, openvino.DTYPES, directml.DTYPES, stablehlo.DTYPES)
     for table in (*own, *(operator.dtypes for operator in OPERATORS.values())):
         assert len(set(table.values())) == len(table)
         assert set(table.values()) <= BY_NAME.keys()
