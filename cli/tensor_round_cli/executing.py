@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from tensor_round.clients.execution import read_descriptor
-from tensor_round.contract.call import Call, wrong_size
+from tensor_round.contract.call import Call
 from tensor_round.contract.errors import InvalidDescriptor, MalformedJSON, TensorRoundError
 from tensor_round.contract.host_memory import Array
 from tensor_round.contract.operators.importers.dxdispatch import MAX_LENGTH, parsed_document
@@ -57,7 +57,7 @@ def execute(
     with connection.client(as_json, data.nbytes, digest=digest) as client:
         call = _call(text, descriptor)
         if data.nbytes not in call.lengths:
-            why = wrong_size(data.nbytes, call.lengths)
+            why = call.wrong_size(data.nbytes)
             raise typer.BadParameter(f"{source}: {why.detail}", param_hint="IN")
         shows = sys.stderr.isatty() if progress is None else progress
         with npy_files.create_file(target, b"", call.output.byte_length) as memory:

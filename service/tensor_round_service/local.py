@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl
 
 import numpy as np
 
-from tensor_round.contract.call import Call, wrong_size
+from tensor_round.contract.call import Call
 from tensor_round.contract.errors import BackendFailed, NotFound, NotOffered, TensorRoundError
 from tensor_round.contract.host_memory import elements
 from tensor_round.contract.operators import registry
@@ -46,7 +46,7 @@ class LocalEngine:
         """The call of a descriptor; raises if its payload cannot have ``length`` bytes."""
         call = self._call(descriptor)
         if length not in call.lengths:
-            raise wrong_size(length, call.lengths)
+            raise call.wrong_size(length)
         return call
 
     def round_run(self, call: Call, start: int, source: memoryview, target: memoryview) -> None:

@@ -17,7 +17,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from ..arrays.tiles import PackedSink, StagedSink, StridedSink, TensorSink, raw_bytes
 from ..contract.array_forms import read_array, read_out
-from ..contract.call import Call, wrong_size
+from ..contract.call import Call
 from ..contract.errors import InvalidArgument
 from ..contract.host_memory import (
     Array,
@@ -82,7 +82,7 @@ def read_input(data: Exporter, call: Call) -> Tensor:
     if memory is None:
         return Tensor(call.input, _array(data, "data", call.input, "input"), None)
     if memory.size not in call.lengths:
-        raise wrong_size(memory.size, call.lengths)
+        raise call.wrong_size(memory.size)
     memory = np.ascontiguousarray(memory)
     return Tensor(call.input, elements(memory, call.input), memory)
 

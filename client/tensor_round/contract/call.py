@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 from .dtypes import BY_NAME, DType
@@ -26,12 +26,14 @@ class Parameters:
     then the zero point if there is one. ``blocks`` has a size for each dimension: the element at
     index i there has the parameters at index ``i // size``. So it is the dimension's whole size
     where one parameter is for all, and 1 where each index has its own. The last block of a
-    dimension may be shorter. Use :meth:`of`, which validates, to make one.
+    dimension may be shorter. ``names`` are those of operand, scale and zero point in messages. Use
+    :meth:`of`, which validates, to make one.
     """
 
     scale: Layout
     zero_point: Layout | None
     blocks: tuple[int, ...]
+    names: tuple[str, str, str] = field(default=("input", "scale", "zero point"), compare=False)
 
     @classmethod
     def of(
@@ -40,6 +42,7 @@ class Parameters:
         scale: Layout,
         zero_point: DType | None = None,
         blocks: Sequence[int] | None = None,
+        names: tuple[str, str, str] | None = None,
     ) -> Parameters:
         """The parameters of a tensor of that shape, with a packed zero point for each scale.
 
@@ -53,7 +56,7 @@ class Parameters:
             if block < 1 or (-(-size // block) != count and (size, count) != (0, 1)):
                 raise ValueError(f"blocks of {block} do not divide {size} elements into {count}")
         points = None if zero_point is None else Layout.of(zero_point, counts)
-        return cls(scale, points, tuple(blocks))
+        return cls(scale, points, tuple(blocks), *((names,) if names else ()))
 
     @cached_property
     def nbytes(self) -> int:
@@ -77,9 +80,19 @@ class Call:
     parameters: Parameters | None = None
 
     @cached_property
+    def tensors(self) -> dict[str, Layout]:
+        """The tensors that lie behind each other in a payload, by their names."""
+        parameters = self.parameters
+        if parameters is None:
+            return {"input": self.input}
+        layouts = (self.input, parameters.scale, parameters.zero_point)
+        named = zip(parameters.names, layouts, strict=True)
+        return {name: layout for name, layout in named if layout is not None}
+
+    @cached_property
     def payload_bytes(self) -> int:
         """Bytes of memory that a payload takes: the input, and the parameters behind it."""
-        return self.input.byte_length + (self.parameters.nbytes if self.parameters else 0)
+        return sum(layout.byte_length for layout in self.tensors.values())
 
     @cached_property
     def lengths(self) -> tuple[int, ...]:
@@ -87,6 +100,11 @@ class Call:
         if self.parameters is not None:
             return (self.payload_bytes,)
         return self.input.byte_length, self.shortest_input
+
+    def wrong_size(self, got: int) -> PayloadSizeMismatch:
+        """The refusal of a payload with ``got`` bytes; it names the tensor that they end in."""
+        named = {name: layout.byte_length for name, layout in self.tensors.items()}
+        return wrong_size(got, self.lengths, named)
 
     @property
     def rounding(self) -> Rounding:
@@ -114,6 +132,16 @@ class Call:
         """A call with a packed output in C order, of the type ``to`` if the function has one."""
         output = Layout.of(to or input.dtype, input.shape)
         return cls(function, input, output, input.byte_length)
+
+    @cached_property
+    def without_gaps(self) -> Call:
+        """The call on packed tensors: DirectML's own have padding at the end."""
+        packed = Call.packed_output(self.function, _packed(self.input), self.output.dtype)
+        own = self.parameters
+        if own is None:
+            return packed
+        scale, point = _packed(own.scale), own.zero_point and _packed(own.zero_point)
+        return replace(packed, parameters=replace(own, scale=scale, zero_point=point))
 
     @classmethod
     def converting(
@@ -179,11 +207,8 @@ class Call:
 
         So does an output that is far larger than the input.
         """
-        check_size(self.input, limit_bytes, "input")
-        if self.parameters is not None:
-            check_size(self.parameters.scale, limit_bytes, "scale")
-            if self.parameters.zero_point is not None:
-                check_size(self.parameters.zero_point, limit_bytes, "zero point")
+        for name, layout in self.tensors.items():
+            check_size(layout, limit_bytes, name)
         check_size(self.output, limit_bytes, "output")
         sent, got = self.input.byte_length, self.output.byte_length
         most = max(MAX_AMPLIFICATION * sent, UNAMPLIFIED_BYTES)
@@ -202,9 +227,32 @@ def _flat(function: Function, source: DType, target: DType, nbytes: int, is_odd:
     return Call.packed_output(function, Layout.of(source, (count,)), target)
 
 
-def wrong_size(got: int, valid: tuple[int, ...]) -> PayloadSizeMismatch:
-    """The refusal of a payload with ``got`` bytes where ``valid`` are the valid lengths."""
+def _packed(layout: Layout) -> Layout:
+    return Layout.of(layout.dtype, layout.shape)
+
+
+def wrong_size(
+    got: int, valid: tuple[int, ...], tensors: Mapping[str, int] = {}
+) -> PayloadSizeMismatch:
+    """The refusal of a payload with ``got`` bytes where ``valid`` are the valid lengths.
+
+    ``tensors`` are the lengths of those in it.
+    """
     return PayloadSizeMismatch(
         f"the payload must have {' or '.join(map(str, sorted(set(valid))))} bytes "
-        f"for this descriptor, got {got}"
+        f"for this descriptor, got {got}{ending(got, tensors)}"
     )
+
+
+def ending(got: int, tensors: Mapping[str, int]) -> str:
+    """In which of several tensors of these lengths a payload of another length ends."""
+    if len(tensors) < 2:
+        return ""
+    end, place = 0, ""
+    for name, nbytes in tensors.items():
+        start, end = end, end + nbytes
+        place = f"{'before' if got == start else 'within' if got < end else 'after'} {name}"
+        if got < end:
+            break
+    listed = ", ".join(f"{name} {nbytes}" for name, nbytes in tensors.items())
+    return f", which ends {place} (of {listed})"

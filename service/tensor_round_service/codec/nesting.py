@@ -53,7 +53,8 @@ def flatten(
     expected = math.prod(shape)
     if len(leaves) != expected:
         count = f"{len(leaves)} element{'' if len(leaves) == 1 else 's'}"
-        raise PayloadSizeMismatch(f"the data has {count}, the shape {list(shape)} has {expected}")
+        what = f"the {loc[-1]} has {count}"
+        raise PayloadSizeMismatch(f"{what}, the shape {list(shape)} has {expected}")
     # One flat array is returned as itself.
     fault = None if any_nesting or leaves is data else _wrong_nesting(data, shape, loc)
     if fault is not None:

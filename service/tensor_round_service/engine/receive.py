@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import perf_counter
 
-from tensor_round.contract.call import Call, wrong_size
+from tensor_round.contract.call import Call
 from tensor_round.contract.errors import PayloadSizeMismatch
 
 from ..backends import Bytes
@@ -29,14 +29,15 @@ async def receive(
     engine: Engine,
     needed_bytes: int,
     *,
-    lengths: tuple[int, ...],
+    parts: Sequence[slice] = (),
     overlaps: bool = True,
-    refusal: Callable[[int, tuple[int, ...]], PayloadSizeMismatch] = wrong_size,
+    refusal: Callable[[int], PayloadSizeMismatch] | None = None,
 ) -> Bytes:
     """Reserve memory, receive a call's payload into it, and store the time that took in the job.
 
-    ``needed_bytes`` are still to be reserved. ``lengths`` are those that the payload may have. With
-    ``overlaps`` a large tensor is rounded in place while it arrives. ``job.began`` must be set.
+    ``needed_bytes`` are still to be reserved. ``parts`` are those of the payload that come, in the
+    order in which they come, if it does not come as a whole. With ``overlaps`` a large tensor is
+    rounded in place while it arrives. ``job.began`` must be set.
 
     Raises ``refusal`` of a wrong length, and what source and budget raise.
     """
@@ -49,12 +50,19 @@ async def receive(
     progress = None
     if overlaps and call.nbytes >= MIN_BYTES:
         progress = engine.overlap(call, memory, job)
-    got = await source.receive_into(memory.data, progress)
+    lengths: tuple[int, ...] = call.lengths
+    if parts:
+        got, nbytes = 0, sum(part.stop - part.start for part in parts)
+        lengths = (nbytes,)
+        for part in parts:
+            got += await source.receive_into(memory.data[part])
+    else:
+        got = await source.receive_into(memory.data, progress)
     if not source.is_at_end:
         await expect_end(source, nbytes)
     # Behind a shorter payload lies padding. No backend reads it, or leaves it in an output.
     if got != nbytes and got not in lengths:
-        raise refusal(got, lengths)
+        raise (refusal or call.wrong_size)(got)
     job.receive_seconds = perf_counter() - job.began
     if job.overlap is not None:
         job.execute_seconds = job.overlap.seconds

@@ -163,7 +163,7 @@ class Call:
     async def infer_response(self, job: Job, parts: Parts, trailers: bytes | None) -> bool:
         """Send the response to an inference, and have its job count it."""
         job.route, job.response_bytes = self.stream.head.path, sum(map(len, parts))
-        job.request_bytes = 0 if job.call is None else job.call.input.byte_length
+        job.request_bytes = 0 if job.call is None else job.call.payload_bytes
         job.request_began = job.began if self.is_counted else self.stream.began
         job.observer, job.sending_since = self.observer, perf_counter()
         return await self.respond(parts, trailers)

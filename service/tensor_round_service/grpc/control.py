@@ -18,8 +18,8 @@ from .status import OK
 SERVICE = "inference.GRPCInferenceService"
 #: Methods that need no key, as the paths of health under ``/v2``.
 OPEN_METHODS = frozenset({f"/{SERVICE}/ServerLive", f"/{SERVICE}/ServerReady"})
-#: Values of ``inference.DataType``: of the type that the metadata advertise.
-_DATA_TYPES = {"TYPE_FP32": 11}
+#: Values of ``inference.DataType``: of the types that the metadata advertise.
+_DATA_TYPES = {"TYPE_UINT8": 2, "TYPE_FP32": 11}
 #: The most fields of a request.
 _MAX_VALUES = 1024
 

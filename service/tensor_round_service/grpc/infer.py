@@ -35,6 +35,7 @@ from .messages import (
     find_tensor,
     has_varints,
     packed_varints,
+    raw_bytes,
     read_request,
     response_head,
 )
@@ -165,7 +166,8 @@ class InferMethods:
             await expect_end(source, length)
             work = partial(self._plan_slowly, message, job)
             planned, held = await inference.engine.run_slowly(work, len(message) * JSON_COST, job)
-            tensor = Prefixed(memoryview(held), source)
+            for part in reversed(held):
+                tensor = Prefixed(memoryview(part), tensor)
         try:
             output = await inference.infer(planned.plan, tensor, job, stated)
             if planned.has_varints:
@@ -179,19 +181,13 @@ class InferMethods:
         inference.counts.succeeded(planned.plan.model, job, perf_counter() - began)
         return planned, output
 
-    def _plan_slowly(
-        self, message: memoryview, job: Job, _pause: Pause
-    ) -> tuple[_Planned, bytes | memoryview]:
+    def _plan_slowly(self, message: memoryview, job: Job, _pause: Pause) -> tuple[_Planned, Parts]:
         """Reserve the memory that reading takes, and plan a whole message."""
-        found = find_tensor(message)
-        beside = len(message) - (0 if found is None else found[2])
-        job.reserve(max(0, beside) * BYTES_A_BYTE)
+        job.reserve(max(0, len(message) - raw_bytes(message)) * BYTES_A_BYTE)
         return self._plan(message, None)
 
-    def _plan(
-        self, message: bytes | memoryview, following: int | None
-    ) -> tuple[_Planned, bytes | memoryview]:
-        """The plan of a message, and the tensor in it; ``following`` as :func:`read_request`."""
+    def _plan(self, message: bytes | memoryview, following: int | None) -> tuple[_Planned, Parts]:
+        """The plan of a message, and the tensors in it; ``following`` as :func:`read_request`."""
         read = read_request(message, following)
         model = find(read.model_name, read.model_version or None)
         began = perf_counter()
@@ -201,7 +197,7 @@ class InferMethods:
             self._inference.counts.failed(model, perf_counter() - began)
             raise
         nbytes = None if plan.output.region is not None else plan.call.output.byte_length
-        return _Planned.of(plan, nbytes, is_typed=read.is_typed), read.tensor or b""
+        return _Planned.of(plan, nbytes, is_typed=read.is_typed), read.tensors
 
 
 @lru_cache(16)

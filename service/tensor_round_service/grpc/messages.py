@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -59,16 +60,16 @@ _INTEGERS = {2: "int32", 3: "int64", 4: "uint32", 5: "uint64"}
 
 @dataclass(frozen=True, slots=True)
 class InferRequest:
-    """A request, whose input is :class:`.oip.Binary` if its bytes are or follow in the message.
+    """A request, whose inputs are :class:`.oip.Binary` if their bytes are or follow in the message.
 
-    ``tensor`` are those bytes, if they were in what was read. If they were typed contents
+    ``tensors`` are those bytes, if they were in what was read. If some were typed contents
     (``is_typed``), so is the output.
     """
 
     model_name: str
     model_version: str
     request: infer_json.Request
-    tensor: bytes | memoryview | None
+    tensors: Parts
     is_typed: bool
 
 
@@ -94,6 +95,15 @@ def find_tensor(message: bytes | memoryview) -> tuple[int, int, int] | None:
     except Malformed as error:
         raise _refusal(str(error)) from None
     return None
+
+
+def raw_bytes(message: memoryview) -> int:
+    """The bytes of all raw tensors of a whole message, as far as it has no more fields than any."""
+    first = islice(fields(message, 0, len(message)), infer_json.MAX_HEADER_VALUES)
+    try:
+        return sum(end - begin for number, _, _, begin, end in first if number == _RAW_INPUT >> 3)
+    except Malformed as error:
+        raise _refusal(str(error)) from None
 
 
 def read_request(message: bytes | memoryview, following: int | None = None) -> InferRequest:
@@ -129,9 +139,9 @@ def read_request(message: bytes | memoryview, following: int | None = None) -> I
         [None] * len(inputs),
         binary_output=True,
     )
-    tensor = next((each for each in tensors if each is not None), None)
+    found = [each for each in tensors if each is not None]
     name, version = members.get("model_name", ""), members.get("model_version", "")
-    return InferRequest(name, version, request, tensor, is_typed)
+    return InferRequest(name, version, request, found, is_typed)
 
 
 def _source(tensor: Message, raw: list[Any], position: int) -> bytes | memoryview | None:

@@ -6,11 +6,10 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 from tensor_round.contract.call import Call
-from tensor_round.contract.errors import InvalidDescriptor, NotOffered
-from tensor_round.contract.layout import Layout
+from tensor_round.contract.errors import InvalidDescriptor, NotOffered, PayloadSizeMismatch
 from tensor_round.contract.progress import Pause, no_pause
 from tensor_round.contract.quoting import shown
 
@@ -21,7 +20,12 @@ from ..engine.job import Job
 from ..net.bodies import Parts
 from . import infer_json
 from .cuda_memory import CudaSharedMemory
-from .plan import CACHED_HEADER_BYTES, SYSTEM_MEMORY_OFF, InferencePlan, carried_shape
+from .plan import (
+    CACHED_HEADER_BYTES,
+    SYSTEM_MEMORY_OFF,
+    InferencePlan,
+    PlannedInput,
+)
 from .posix_memory import PosixPart, PosixSharedMemory
 from .regions import check_aliasing
 
@@ -35,8 +39,6 @@ SHARED_BYTES = 4 << 20
 THREADS = 2
 #: Bytes of a tensor that are rounded in the time that writing one number as JSON takes.
 NUMBER_COST = 180
-#: The place of an input's numbers in a request, for error messages.
-_DATA = ("inputs", 0, "data")
 #: Processes the bytes from ``start`` to ``end`` on thread 0 or 1: ``(start, end, thread)``.
 PieceWork = Callable[[int, int, int], None]
 
@@ -59,12 +61,11 @@ class InferenceExecutor:
     def buffer_bytes(self, plan: InferencePlan) -> int:
         """Host memory that :meth:`run` needs for buffers, without that for JSON, in bytes."""
         call, target = plan.call, plan.output.region
-        result_bytes = 0 if call.is_in_place else call.output.byte_length
-        match plan.source:
-            case infer_json.Inline():
-                return result_bytes
-            case infer_json.Region() if self._is_on_device(plan.source) and self._is_on_device(
-                target
+        if all(isinstance(each.source, infer_json.Inline) for each in plan.inputs):
+            return 0 if call.is_in_place else call.output.byte_length
+        match self._operand(plan):
+            case infer_json.Region() as source if self._is_on_device(source) and (
+                self._is_on_device(target)
             ):
                 return 0
             case infer_json.Region() if target is not None and self._is_by_pieces(plan):
@@ -73,11 +74,9 @@ class InferenceExecutor:
 
     def payload_bytes(self, plan: InferencePlan) -> int:
         """The number of payload bytes whose processing takes as long as :meth:`run`."""
-        if plan.uses_regions and (
-            self._is_on_device(plan.source) or self._is_on_device(plan.output.region)
-        ):
+        if any(map(self._is_on_device, plan.regions)):
             return INLINE_BYTES + plan.call.nbytes  # the event loop must not wait for a device
-        read = plan.header_length * JSON_COST if isinstance(plan.source, infer_json.Inline) else 0
+        read = plan.header_length * JSON_COST if plan.reads_json_data else 0
         written = plan.numbers * NUMBER_COST if plan.returns_json_data else 0
         return plan.call.input.byte_length + read + written
 
@@ -86,8 +85,8 @@ class InferenceExecutor:
     ) -> Parts:
         """Execute a plan; return the output: its bytes or its numbers as JSON, none for a region.
 
-        ``received`` is the tensor after the request's header, if there is one. ``pause`` is called
-        between pieces of JSON.
+        ``received`` has the tensors after the request's header, if there are some, and room for the
+        others. ``pause`` is called between pieces of JSON.
         """
         if plan.output.region is None:
             rounded = self._rounded(plan, received, job, pause)
@@ -104,7 +103,7 @@ class InferenceExecutor:
         if self._is_on_device(plan.output.region):
             self._round_on_device(plan, received, job, pause)
         else:
-            with self._posix_part(plan.output.region, plan.call.output) as target:
+            with self._posix_part(plan.output.region, plan.call.output.byte_length) as target:
                 self._round_into(target, plan, received, job, pause)
         return []
 
@@ -117,16 +116,14 @@ class InferenceExecutor:
         pause: Pause,
     ) -> None:
         """Round into POSIX shared memory."""
-        if not self._is_posix(plan.source):
-            self._write(target, self._rounded(plan, received, job, pause))
+        source = self._operand(plan)
+        if not (self._is_posix(source) and self._is_by_pieces(plan)):
+            memory = self._payload(plan, received, job, pause, target)
+            self._write(target, self._engine.round(plan.call, memory, job))
             return
-        with self._posix_part(plan.source, plan.call.input) as source:
-            check_aliasing(source.range, target.range)
-            if self._is_by_pieces(plan):
-                self._round_by_pieces(plan.call, source, target, job)
-                return
-            memory = self._read(source, job)
-        self._write(target, self._engine.round(plan.call, memory, job))
+        with self._posix_part(source, plan.call.input.byte_length) as part:
+            check_aliasing(part.range, target.range)
+            self._round_by_pieces(plan.call, part, target, job)
 
     def _round_by_pieces(self, call: Call, source: PosixPart, target: PosixPart, job: Job) -> None:
         """Round from shared memory to shared memory, through one small buffer a thread."""
@@ -148,13 +145,11 @@ class InferenceExecutor:
         self, plan: InferencePlan, received: Bytes | None, job: Job, pause: Pause
     ) -> Bytes:
         """The output in a buffer of the job."""
-        call = plan.call
-        if received is not None:
-            return self._engine.round(call, received, job)
-        if not (self._is_posix(plan.source) and self._is_by_pieces(plan) and call.keeps_width):
-            return self._engine.round(call, self._input(plan, job, pause), job)
+        call, operand = plan.call, self._operand(plan)
+        if not (self._is_posix(operand) and self._is_by_pieces(plan) and call.keeps_width):
+            return self._engine.round(call, self._payload(plan, received, job, pause), job)
         memory = job.allocate(call.input.byte_length)
-        with self._posix_part(plan.source, plan.call.input) as source:
+        with self._posix_part(operand, memory.size) as source:
 
             def work(start: int, end: int, _thread: int) -> None:
                 piece = memory[start:end]
@@ -164,32 +159,39 @@ class InferenceExecutor:
             self._for_each_piece(source.nbytes, work)
         return memory
 
-    def _input(self, plan: InferencePlan, job: Job, pause: Pause) -> Bytes:
-        """The input from JSON or shared memory, in a buffer of the job."""
-        if isinstance(plan.source, infer_json.Inline):
-            memory = job.allocate(plan.call.input.byte_length)
-            data, carrier = plan.source.data, plan.carrier
-            shape = carried_shape(plan.call.input)
-            is_kept = plan.header_length <= CACHED_HEADER_BYTES
-            with nullcontext() if is_kept else nesting.freed(data):
-                memory.data[:] = jsontensor.read(
-                    data, carrier, shape, any_nesting=True, loc=_DATA, pause=pause
-                )
-            return memory
-        assert isinstance(plan.source, infer_json.Region)
-        if self._is_on_device(plan.source):
-            assert self._cuda_memory is not None
-            memory = job.allocate(plan.call.input.byte_length)
-            part = self._cuda_memory.part(plan.source, memory.size)
-            self._engine.device_memory.download(part.device, part.buffer, memory)
-            return memory
-        with self._posix_part(plan.source, plan.call.input) as source:
-            return self._read(source, job)
+    def _payload(
+        self,
+        plan: InferencePlan,
+        received: Bytes | None,
+        job: Job,
+        pause: Pause,
+        target: PosixPart | None = None,
+    ) -> Bytes:
+        """The inputs behind each other: what was received, and what JSON and regions have.
 
-    def _read(self, source: PosixPart, job: Job) -> Bytes:
-        memory = job.allocate(source.nbytes)
-        self._for_each_piece(source.nbytes, lambda at, end, _: source.read(at, memory[at:end]))
+        The results go to ``target``, if they go to a part of shared memory.
+        """
+        memory = job.allocate(plan.call.payload_bytes) if received is None else received
+        for each in plan.inputs:
+            part = memory if len(plan.inputs) == 1 else memory[each.part]
+            match each.source:
+                case infer_json.Inline(data):
+                    is_kept = plan.header_length <= CACHED_HEADER_BYTES
+                    with nullcontext() if is_kept else nesting.freed(data):
+                        part.data[:] = _numbers(plan, each, data, pause)
+                case infer_json.Region() as region if self._is_on_device(region):
+                    assert self._cuda_memory is not None
+                    found = self._cuda_memory.part(region, part.size)
+                    self._engine.device_memory.download(found.device, found.buffer, part)
+                case infer_json.Region() as region:
+                    with self._posix_part(region, part.size) as source:
+                        if target is not None:
+                            check_aliasing(source.range, target.range)
+                        self._read(source, part)
         return memory
+
+    def _read(self, source: PosixPart, memory: Bytes) -> None:
+        self._for_each_piece(source.nbytes, lambda at, end, _: source.read(at, memory[at:end]))
 
     def _write(self, target: PosixPart, memory: Bytes) -> None:
         self._for_each_piece(target.nbytes, lambda at, end, _: target.write(at, memory[at:end]))
@@ -197,11 +199,17 @@ class InferenceExecutor:
     def _for_each_piece(self, nbytes: int, work: PieceWork) -> None:
         for_each_piece(nbytes, work, self._engine.submit)
 
+    def _operand(self, plan: InferencePlan) -> infer_json.Source | None:
+        """The source of a single input; None if there are several, which are gathered first."""
+        return plan.inputs[0].source if len(plan.inputs) == 1 else None
+
     def _is_by_pieces(self, plan: InferencePlan) -> bool:
         """Whether the CPU rounds the tensor; a device rounds it in one call."""
-        return plan.call.nbytes <= self._engine.backend.inline_bytes
+        return plan.call.parameters is None and (
+            plan.call.nbytes <= self._engine.backend.inline_bytes
+        )
 
-    def _is_posix(self, source: infer_json.Source) -> TypeGuard[infer_json.Region]:
+    def _is_posix(self, source: infer_json.Source | None) -> TypeGuard[infer_json.Region]:
         return isinstance(source, infer_json.Region) and not self._is_on_device(source)
 
     def _is_on_device(self, source: infer_json.Source | None) -> bool:
@@ -214,16 +222,20 @@ class InferenceExecutor:
     def _round_on_device(
         self, plan: InferencePlan, received: Bytes | None, job: Job, pause: Pause
     ) -> None:
-        """Round into CUDA shared memory; an input in host memory is uploaded into it first."""
+        """Round into CUDA shared memory; an input in host memory is uploaded into it first.
+
+        With a scale, the host computes.
+        """
         assert self._cuda_memory is not None
         assert plan.output.region is not None
         call = plan.call
         target = self._cuda_memory.part(plan.output.region, call.output.byte_length)
-        if isinstance(plan.source, infer_json.Region) and self._is_on_device(plan.source):
-            source = self._cuda_memory.part(plan.source, call.input.byte_length)
+        operand = self._operand(plan)
+        if isinstance(operand, infer_json.Region) and self._is_on_device(operand):
+            source = self._cuda_memory.part(operand, call.input.byte_length)
         else:
-            memory = self._input(plan, job, pause) if received is None else received
-            if not call.keeps_width:
+            memory = self._payload(plan, received, job, pause)
+            if not call.keeps_width or call.parameters is not None:
                 result = self._engine.round(call, memory, job)
                 self._engine.device_memory.upload(target.device, result, target.buffer)
                 return
@@ -234,13 +246,26 @@ class InferenceExecutor:
         check_aliasing(source.range, target.range)
         self._engine.round_resident(target.device, plan.call, source.buffer, target.buffer, job)
 
-    def _posix_part(self, region: infer_json.Region, layout: Layout) -> PosixPart:
+    def _posix_part(self, region: infer_json.Region, nbytes: int) -> PosixPart:
         if self._shared_memory is None:
             name = shown(region.name)
             raise NotOffered(
                 f"there is no CUDA shared memory region {name}, and {SYSTEM_MEMORY_OFF}"
             )
-        return self._shared_memory.part(region, layout.byte_length)
+        return self._shared_memory.part(region, nbytes)
+
+
+def _numbers(plan: InferencePlan, given: PlannedInput, data: Any, pause: Pause) -> memoryview:
+    """The bytes of an input's numbers in JSON; refusals name the input."""
+    loc = ("inputs", given.position, "data")
+    try:
+        return jsontensor.read(
+            data, given.carrier, given.shape, any_nesting=True, loc=loc, pause=pause
+        )
+    except PayloadSizeMismatch as refusal:
+        if len(plan.inputs) > 1:
+            refusal.restate(f"input {given.name}: {refusal.detail}")
+        raise
 
 
 def threads_for(nbytes: int) -> int:

@@ -118,7 +118,7 @@ class _InferHandler:
         """
         head, engine, limit = request.head, self.inference.engine, self.inference.max_tensor_bytes
         source, length = content_of(request, job, engine)
-        json_length = _json_length(head, length, limit)
+        json_length = _json_length(head, length, limit * len(self.model.inputs))
         if json_length == 0 and length is None:
             content = await read_all(source, MAX_RAW_BYTES, job.reserve)
             source, length = Prefixed(memoryview(content), source), len(content)
@@ -141,7 +141,7 @@ class _InferHandler:
                 raise
             if json_length is None:
                 _check_no_bytes(plan)
-        if plan.uses_regions:
+        if plan.regions:
             # The request may change memory of another client.
             check_origin(head, self.listed_origins)
         return plan, source, None if length is None else length - len(header)
@@ -194,10 +194,10 @@ def _name_missing_length(refusal: MalformedJSON, header: bytes) -> None:
 
 def _check_no_bytes(plan: InferencePlan) -> None:
     """Raise :class:`PayloadSizeMismatch` if bytes should follow a body that is JSON alone."""
-    if isinstance(plan.source, infer_json.Binary) and plan.source.byte_size:
-        nbytes = plan.source.byte_size
+    if plan.following_bytes:
         raise PayloadSizeMismatch(
-            f"the binary data must have {nbytes} bytes, got 0; {infer_json.NEEDS_HEADER_LENGTH}"
+            f"the binary data must have {plan.following_bytes} bytes, got 0; "
+            f"{infer_json.NEEDS_HEADER_LENGTH}"
         )
 
 

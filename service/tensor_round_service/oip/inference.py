@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 
-from tensor_round.contract.errors import NotOffered, PayloadSizeMismatch
+from tensor_round.contract.errors import NotOffered
 
 from ..backends import Bytes
 from ..engine.engine import Engine
@@ -44,7 +44,7 @@ class Inference:
     async def infer(
         self, plan: InferencePlan, source: ByteSource, job: Job, stated: int | None = None
     ) -> Parts:
-        """Receive the tensor of a planned request, and execute the plan; returns the output.
+        """Receive the tensors of a planned request, and execute the plan; returns the output.
 
         ``source`` has what follows the request's header. If the message states its length,
         ``stated`` is that length in bytes, for which the job has reserved memory. ``job.began``
@@ -56,40 +56,33 @@ class Inference:
         nbytes = self.executor.payload_bytes(plan)
         execute = partial(self.executor.run, plan, received, job)
         cost = nbytes - plan.call.nbytes + plan.cost
-        if plan.has_json_data:
+        if plan.reads_json_data or plan.returns_json_data:
             return await self.engine.run_slowly(execute, cost, job, is_timed=True)
         return await self.engine.run(execute, nbytes, cost, job)
 
     async def _receive(
         self, plan: InferencePlan, source: ByteSource, job: Job, stated: int | None
     ) -> Bytes | None:
-        """Receive the tensor if it follows the header; else reserve the memory of the plan."""
+        """Receive the tensors that follow the header; without any reserve the plan's memory."""
         needed = self.executor.buffer_bytes(plan) + plan.text_bytes
-        if not isinstance(plan.source, infer_json.Binary):
+        if not plan.following:
             job.reserve(needed)
             await expect_end(source, 0)
             job.receive_seconds = perf_counter() - job.began
             return None
-        lengths = (plan.source.byte_size,)
         if stated is not None:
-            if stated not in lengths:
-                raise _wrong_size(stated, lengths)
+            if stated != plan.following_bytes:
+                raise plan.wrong_size(stated)
             needed -= stated
+        names = [each.name for each in plan.inputs]
         return await receive(
             plan.call,
             source,
             job,
             self.engine,
             needed,
-            lengths=lengths,
+            parts=[] if [*plan.following] == names else [*plan.following.values()],
             # A tensor for a shared memory region is rounded while it is copied there.
             overlaps=plan.output.region is None,
-            refusal=_wrong_size,
+            refusal=plan.wrong_size,
         )
-
-
-def _wrong_size(got: int, lengths: tuple[int, ...]) -> PayloadSizeMismatch:
-    (nbytes,) = lengths
-    return PayloadSizeMismatch(
-        f"the binary data must have {nbytes} bytes, as its shape and datatype say, got {got}"
-    )

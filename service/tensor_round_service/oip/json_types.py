@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NotRequired
+
 from typing_extensions import TypedDict  # typing's own is enough for pydantic from Python 3.12 on
 
 
@@ -56,6 +58,7 @@ class TensorConfig(TypedDict):
     name: str
     data_type: str
     dims: list[int]
+    optional: NotRequired[bool]
 
 
 class ConfigParameter(TypedDict):

@@ -17,22 +17,21 @@ from tensor_round.contract.operators.operator import Kind, RoundOperator
 from tensor_round.contract.operators.registry import OPERATORS
 from tensor_round.contract.quoting import shown
 
-from .json_types import ConfigParameter, ModelConfig, ModelMetadata
+from .json_types import ConfigParameter, ModelConfig, ModelMetadata, TensorConfig, TensorMetadata
 
 #: Types without a name in the protocol are sent as this type; the parameter ``dtype`` names them.
 CARRIER = BY_NAME["uint8"]
 _CARRIED = tuple(dtype for dtype in DTYPES if dtype.oip is None)
 
-#: The type of every tensor in the metadata; requests may have any type that the dialect allows.
+#: The type of tensors in the metadata; requests may have any type that the dialect allows.
 ADVERTISED = BY_NAME["float32"]
 PLATFORM = "tensor_round"
-#: The datatype that generic clients use for their requests.
-_DATATYPE = str(ADVERTISED.oip)
 
 
 class Model:
     """One version of one model.
 
+    ``inputs`` are in the order of a payload, and ``accepted`` has the dtypes of each.
     ``mode_parameter`` is the request parameter that selects the mode, None if the operator has
     no modes. ``parameters`` are all that a request may have: the operator's attributes but for
     those that the model's version tells.
@@ -42,32 +41,65 @@ class Model:
         names = operator.model
         self.operator, self.rules = operator, rules
         self.name, self.version = names.name, rules.model_version
-        self.input, self.output = names.input, names.output
+        self.inputs, self.output = operator.tensors, names.output
         self.mode_parameter = names.mode_parameter
         told = {*rules.attributes, "domain"}
         attributes = operator.object.attributes()
         self.parameters = tuple(name for name in attributes if name not in told)
 
     @cached_property
-    def dtypes(self) -> tuple[DType, ...]:
-        """The dtypes that the model accepts."""
-        return tuple(BY_NAME[name] for name in self.operator.dtypes_of(self.rules))
+    def accepted(self) -> dict[str, tuple[DType, ...]]:
+        """The dtypes of each input."""
+        operands = tuple(BY_NAME[name] for name in self.operator.dtypes_of(self.rules))
+        scales = self._named(self.rules.scales)
+        points = self.results if self.operator.kind is Kind.QUANTIZE else operands
+        return dict(zip(self.inputs, (operands, scales, points), strict=False))
 
-    @property
-    def advertised_shape(self) -> tuple[int, ...]:
-        """The shape in the metadata: the lowest rank, with any sizes."""
-        return (-1,) * max(self.rules.min_rank, 1)
+    @cached_property
+    def results(self) -> tuple[DType, ...]:
+        """The dtypes of the output, if it has not the operand's."""
+        if self.operator.kind is Kind.CAST:
+            return self.accepted[self.inputs[0]]
+        return self._named(self.rules.results)
+
+    def _named(self, names: Sequence[str]) -> tuple[DType, ...]:
+        return tuple(BY_NAME[self.operator.dtypes[name]] for name in names)
+
+    def is_optional(self, name: str) -> bool:
+        """Whether a request may lack an input: only a zero point."""
+        field = self.operator.descriptor.model_fields.get(name)
+        return name in self.inputs[2:] and not (field and field.is_required())
+
+    @cached_property
+    def metadata(self) -> tuple[list[TensorMetadata], list[TensorMetadata]]:
+        """Inputs and outputs as the metadata have them: of the lowest rank, with any sizes.
+
+        The type is float32, or where that is none that of quantized numbers by default.
+        """
+        shape = [-1] * max(self.rules.min_rank, 1)
+        shapes = [shape, *[[-1]] * (len(self.inputs) - 1)]
+        inputs = [
+            _advertised(name, dtypes, sizes)
+            for (name, dtypes), sizes in zip(self.accepted.items(), shapes, strict=True)
+        ]
+        is_quantized = self.operator.kind is Kind.QUANTIZE
+        outputs = [_advertised(self.output, self.results if is_quantized else [ADVERTISED], shape)]
+        return inputs, outputs
 
 
-#: Every version of every model, oldest first. A model has one input as yet.
+def _advertised(name: str, dtypes: Sequence[DType], shape: list[int]) -> TensorMetadata:
+    dtype = ADVERTISED if ADVERTISED in dtypes else CARRIER
+    return {"name": name, "datatype": str(dtype.oip), "shape": shape}
+
+
+#: Every version of every model, oldest first.
 MODELS: tuple[Model, ...] = tuple(
-    Model(operator, rules)
-    for operator in OPERATORS.values()
-    if not operator.kind.is_linear
-    for rules in operator.versions
+    Model(operator, rules) for operator in OPERATORS.values() for rules in operator.versions
 )
-#: The parameters of all models.
-PARAMETERS = frozenset(name for model in MODELS for name in model.parameters)
+#: The parameters of all models, and the names that dialects have for ``to``.
+PARAMETERS = frozenset(name for model in MODELS for name in model.parameters) | {
+    str(model.operator.target_field) for model in MODELS if model.operator.kind.is_linear
+}
 
 
 def versions_of(name: str) -> list[Model]:
@@ -120,18 +152,18 @@ def _operator_for(model: Model, given: tuple[tuple[str, Any, type], ...]) -> Rou
     return model.operator.object(**attributes, **model.rules.attributes)
 
 
-def element_type(model: Model, datatype: str, carried: object = None) -> DType:
-    """The dtype of a tensor: its datatype, or the dtype that a UINT8 tensor carries.
+def element_type(model: Model, name: str, datatype: str, carried: object = None) -> DType:
+    """The dtype of an input: its datatype, or the dtype that a UINT8 tensor carries.
 
     ``carried`` is the value of the parameter ``dtype``, None without it. Raises
     :class:`InvalidDescriptor` for a type that the model does not accept.
     """
     dtype = BY_OIP.get(datatype)
     if dtype is None:
-        raise _not_accepted(model, shown(datatype))
+        raise _not_accepted(model, name, shown(datatype))
     dtype = dtype if carried is None else _carried(datatype, dtype, carried)
-    if dtype not in model.dtypes:
-        raise _not_accepted(model, _protocol_name(dtype))
+    if dtype not in model.accepted[name]:
+        raise _not_accepted(model, name, _protocol_name(dtype))
     return dtype
 
 
@@ -145,12 +177,14 @@ def _carried(datatype: str, dtype: DType, carried: object) -> DType:
     raise InvalidDescriptor.at((), rule)
 
 
-def _not_accepted(model: Model, got: str) -> InvalidDescriptor:
-    carried = ", ".join(dtype.name for dtype in model.dtypes if dtype.oip is None)
-    named = [dtype.oip for dtype in model.dtypes if dtype.oip is not None]
+def _not_accepted(model: Model, name: str, got: str) -> InvalidDescriptor:
+    dtypes = model.accepted[name]
+    carried = ", ".join(dtype.name for dtype in dtypes if dtype.oip is None)
+    named = [dtype.oip for dtype in dtypes if dtype.oip is not None]
     by_parameter = [f"{CARRIER.oip} with the parameter dtype {carried}"] if carried else []
     accepted = ", ".join([*named, *by_parameter])
-    rule = f"got {got}; model {model.name} version {model.version} takes {accepted}"
+    what = f" as {name}" if len(model.inputs) > 1 else ""
+    rule = f"got {got}; model {model.name} version {model.version} takes {accepted}{what}"
     return InvalidDescriptor.at((), rule)
 
 
@@ -161,27 +195,30 @@ def _protocol_name(dtype: DType) -> str:
 
 def metadata_of(model: Model) -> ModelMetadata:
     """The metadata of a model, with all versions of it."""
-    shape = list(model.advertised_shape)
+    inputs, outputs = model.metadata
     return {
         "name": model.name,
         "versions": [other.version for other in versions_of(model.name)],
         "platform": PLATFORM,
-        "inputs": [{"name": model.input, "datatype": _DATATYPE, "shape": shape}],
-        "outputs": [{"name": model.output, "datatype": _DATATYPE, "shape": shape}],
+        "inputs": inputs,
+        "outputs": outputs,
     }
 
 
 def config_of(model: Model) -> ModelConfig:
     """Triton's configuration of a model; ``parameters`` list all datatypes, ranks and modes."""
-    data_type, shape = f"TYPE_{_DATATYPE}", list(model.advertised_shape)
+    inputs, outputs = ([*map(_configured, tensors)] for tensors in model.metadata)
+    for tensor in inputs:
+        if model.is_optional(tensor["name"]):
+            tensor["optional"] = True
     return {
         "name": model.name,
         "platform": PLATFORM,
         "backend": PLATFORM,
         "version_policy": {"specific": {"versions": [model.version]}},
         "max_batch_size": 0,
-        "input": [{"name": model.input, "data_type": data_type, "dims": shape}],
-        "output": [{"name": model.output, "data_type": data_type, "dims": shape}],
+        "input": inputs,
+        "output": outputs,
         "model_transaction_policy": {"decoupled": False},
         "parameters": {
             name: ConfigParameter(string_value=value) for name, value in _parameters(model).items()
@@ -189,16 +226,26 @@ def config_of(model: Model) -> ModelConfig:
     }
 
 
+def _configured(tensor: TensorMetadata) -> TensorConfig:
+    data_type = f"TYPE_{tensor['datatype']}"
+    return {"name": tensor["name"], "data_type": data_type, "dims": tensor["shape"]}
+
+
 def _parameters(model: Model) -> dict[str, str]:
     rules = model.rules
+    # UINT8:float8_e5m2 is UINT8 with the parameter dtype.
+    datatypes, *further = (
+        ",".join(dtype.oip or f"{CARRIER.oip}:{dtype.name}" for dtype in dtypes)
+        for dtypes in model.accepted.values()
+    )
     common = {
         "operator": f"{model.operator.dialect} {model.operator.name}",
-        # UINT8:float8_e5m2 is UINT8 with the parameter dtype.
-        "datatypes": ",".join(d.oip or f"{CARRIER.oip}:{d.name}" for d in model.dtypes),
+        "datatypes": datatypes,
+        **dict(zip(model.inputs[1:], further, strict=True)),
         "ranks": f"{rules.min_rank}-{rules.max_rank}",
     }
-    if model.operator.kind is Kind.CAST:
-        common["to"] = ",".join(dtype.name for dtype in model.dtypes)
+    if "to" in model.parameters:
+        common["to"] = ",".join(dtype.name for dtype in model.results)
     if model.mode_parameter is not None:
         common[model.mode_parameter] = ",".join(model.operator.modes)
     return common

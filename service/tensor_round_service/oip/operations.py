@@ -24,6 +24,7 @@ _Size = Annotated[int, Field(ge=0)]
 _Bytes = Annotated[int, Field(ge=1)]
 _Numbers = Annotated[list[float | list[Any]], Field(description="Numbers, nested in any way.")]
 _Parameters = dict[str, str | float | bool]
+_MOST_INPUTS = max(len(model.inputs) for model in MODELS)
 
 
 class InferenceError(TypedDict):
@@ -41,7 +42,7 @@ class _Tensor(TypedDict):
 
 
 class InferenceInput(_Tensor):
-    """The tensor to round."""
+    """A tensor by its name; a model's only one may have any."""
 
 
 class InferenceOutput(_Tensor):
@@ -65,7 +66,7 @@ class InferenceRequest(TypedDict):
 
     id: NotRequired[str]
     parameters: NotRequired[_Parameters]
-    inputs: Annotated[list[InferenceInput], Field(min_length=1, max_length=1)]
+    inputs: Annotated[list[InferenceInput], Field(min_length=1, max_length=_MOST_INPUTS)]
     outputs: NotRequired[Annotated[list[InferenceRequestedOutput], Field(max_length=1)]]
 
 

@@ -1,14 +1,16 @@
-"""The plan of an inference: the request resolved and checked, before its tensor is received."""
+"""The plan of an inference: the request resolved and checked, before its tensors are received."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from math import prod
+from operator import attrgetter
 from typing import Any, TypeVar
 
-from tensor_round.contract.call import Call
+from tensor_round.contract.call import Call, ending
 from tensor_round.contract.dtypes import DType
 from tensor_round.contract.errors import (
     Fault,
@@ -16,8 +18,8 @@ from tensor_round.contract.errors import (
     PayloadSizeMismatch,
     TensorTooLarge,
 )
-from tensor_round.contract.layout import Layout, check_size
-from tensor_round.contract.quoting import shown
+from tensor_round.contract.layout import Layout
+from tensor_round.contract.quoting import not_accepted, shown
 
 from ..codec import jsontensor
 from ..engine.cost import call_cost
@@ -38,14 +40,31 @@ CACHED_HEADER_BYTES = 1024
 MAX_JSON_NUMBERS = 8 << 20
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedInput:
+    """An input: its place in the request, the source of its numbers, and their place in a payload.
+
+    Several lie there one behind the other, in the order of the specification. ``carrier`` is the
+    type in the messages, its own or the one that carries its bits, and ``shape`` that of those.
+    """
+
+    name: str
+    position: int
+    source: infer_json.Source
+    carrier: DType
+    shape: tuple[int, ...]
+    part: slice
+
+
 @dataclass(frozen=True)
 class InferencePlan:
-    """The call on the packed tensor, the source of its bytes, and the form of the response."""
+    """The call on packed tensors, the inputs for it, and the form of the response."""
 
     model: Model
     request_id: str | None
     call: Call
-    source: infer_json.Source
+    #: In the order of a payload.
+    inputs: tuple[PlannedInput, ...]
     output: infer_json.Output
     #: Whether NaNs and infinities in the response's JSON are strings.
     strict_json: bool
@@ -62,10 +81,35 @@ class InferencePlan:
         """See :func:`.cost.call_cost`."""
         return call_cost(self.call)
 
-    @property
-    def carrier(self) -> DType:
-        """The type of the input in the messages: its own, or the type that carries its bits."""
-        return _carrier(self.call.input.dtype)
+    @cached_property
+    def following(self) -> dict[str, slice]:
+        """The inputs that follow the request's header, in their order there: parts of a payload."""
+        inputs = [each for each in self.inputs if isinstance(each.source, infer_json.Binary)]
+        return {each.name: each.part for each in sorted(inputs, key=attrgetter("position"))}
+
+    @cached_property
+    def following_bytes(self) -> int:
+        """The bytes that follow the request's header."""
+        return sum(part.stop - part.start for part in self.following.values())
+
+    def wrong_size(self, got: int) -> PayloadSizeMismatch:
+        """The refusal of another number of bytes behind the header; it names where they end."""
+        lengths = {name: part.stop - part.start for name, part in self.following.items()}
+        return PayloadSizeMismatch(
+            f"the binary data must have {self.following_bytes} bytes, as shape and datatype "
+            f"say, got {got}{ending(got, lengths)}"
+        )
+
+    @cached_property
+    def regions(self) -> list[infer_json.Region]:
+        """The registered shared memory that the inference reads or writes."""
+        places = [*(each.source for each in self.inputs), self.output.region]
+        return [place for place in places if isinstance(place, infer_json.Region)]
+
+    @cached_property
+    def reads_json_data(self) -> bool:
+        """Whether the request has numbers as JSON."""
+        return any(isinstance(each.source, infer_json.Inline) for each in self.inputs)
 
     @property
     def output_carrier(self) -> DType:
@@ -76,16 +120,6 @@ class InferencePlan:
     def numbers(self) -> int:
         """The numbers of the output as JSON: its elements, or the bytes that carry them."""
         return self.call.output.byte_length // self.output_carrier.itemsize
-
-    @cached_property
-    def uses_regions(self) -> bool:
-        """Whether the inference reads or writes registered shared memory."""
-        return isinstance(self.source, infer_json.Region) or self.output.region is not None
-
-    @cached_property
-    def has_json_data(self) -> bool:
-        """Whether the request or the response has numbers as JSON."""
-        return isinstance(self.source, infer_json.Inline) or self.returns_json_data
 
     @cached_property
     def returns_json_data(self) -> bool:
@@ -101,8 +135,7 @@ class InferencePlan:
 
     def check_sizes(self, limit_bytes: int) -> None:
         """Raise :class:`TensorTooLarge` for a tensor above the limit, or above that of JSON."""
-        check_size(self.call.input, limit_bytes, "input")
-        check_size(self.call.output, limit_bytes, "output")
+        self.call.check_sizes(limit_bytes)
         count = self.numbers
         if self.returns_json_data and count > MAX_JSON_NUMBERS:
             raise TensorTooLarge(
@@ -175,7 +208,7 @@ def raw_request(model: Model, nbytes: int) -> infer_json.Request:
             f"{ADVERTISED.itemsize} bytes, got {nbytes}"
         )
     tensor = infer_json.Input(
-        model.input, str(ADVERTISED.oip), (count,), {}, infer_json.Binary(nbytes)
+        model.inputs[0], str(ADVERTISED.oip), (count,), {}, infer_json.Binary(nbytes)
     )
     return infer_json.Request(None, {}, (tensor,), (), binary_output=True)
 
@@ -187,44 +220,98 @@ def plan(model: Model, request: infer_json.Request) -> InferencePlan:
     does not match the shape.
     """
     _refuse_misplaced_parameters(model, request)
-    # A model has one input, so the input of a request may have any name.
-    tensor = _the_only("inputs", request.inputs, model.name, model.input)
-    call = _call(model, request, tensor)
-    nbytes = call.input.byte_length
-    if not isinstance(tensor.source, infer_json.Inline) and tensor.source.byte_size != nbytes:
-        raise PayloadSizeMismatch(
-            f"input {model.input} has {nbytes} bytes by its shape and datatype, "
-            f"the request gives {shown(tensor.source.byte_size)}"
-        )
+    given = _given(model, request)
+    call = _call(model, request, given)
+    inputs, end = [], 0
+    for (name, (position, tensor)), layout in zip(
+        given.items(), call.tensors.values(), strict=True
+    ):
+        nbytes = layout.byte_length
+        if not isinstance(tensor.source, infer_json.Inline) and tensor.source.byte_size != nbytes:
+            raise PayloadSizeMismatch(
+                f"input {name} has {nbytes} bytes by its shape and datatype, "
+                f"the request gives {shown(tensor.source.byte_size)}"
+            )
+        start, end = end, end + nbytes
+        carrier, part = _carrier(layout.dtype), slice(start, end)
+        inputs.append(PlannedInput(name, position, tensor.source, carrier, tensor.shape, part))
     output = _output(model, request, call.output.byte_length)
     return InferencePlan(
         model,
         request.id,
         call,
-        tensor.source,
+        tuple(inputs),
         output,
         request.strict_json,
         request.header_length,
     )
 
 
-def _call(model: Model, request: infer_json.Request, tensor: infer_json.Input) -> Call:
+#: The inputs of a request by their names, in the order of a payload, with their positions.
+_Given = Mapping[str, tuple[int, infer_json.Input]]
+
+
+def _given(model: Model, request: infer_json.Request) -> _Given:
+    """The inputs of a model; raises :class:`InvalidDescriptor` for missing and unknown ones."""
+    names = model.inputs
+    if len(names) == 1:  # it may have any name
+        return {names[0]: (0, _the_only("inputs", request.inputs, model.name, names[0]))}
+    found: dict[str, tuple[int, infer_json.Input]] = {}
+    for position, tensor in enumerate(request.inputs):
+        loc = ("inputs", position, "name")
+        if tensor.name not in names:
+            rule = f"model {model.name} has {', '.join(names)}"
+            raise InvalidDescriptor.at(loc, not_accepted(tensor.name, names, rule))
+        if tensor.name in found:
+            raise InvalidDescriptor.at(loc, f"{tensor.name} is given twice")
+        found[tensor.name] = position, tensor
+    for name in names:
+        if name not in found and not model.is_optional(name):
+            raise InvalidDescriptor.at(("inputs",), f"model {model.name} needs {name}")
+    return {name: found[name] for name in names if name in found}
+
+
+def _call(model: Model, request: infer_json.Request, given: _Given) -> Call:
     operator = operator_for(model, request.parameters)
-    with _placed("inputs", 0, "datatype"):
-        dtype = element_type(model, tensor.datatype, _carried(request, tensor))
-    shape = tensor.shape
-    if dtype.is_sub_byte:  # its carrier's elements are bytes
-        shape = (*shape[:-1], 2 * shape[-1]) if shape else (2,)
-    with _placed("inputs", 0):
-        resolved = operator.prepare(dtype.name, shape).call
-    # A packed layout: DirectML's own would be padded to a multiple of 4 bytes.
-    packed = Layout.of(dtype, resolved.input.shape)
-    return Call.packed_output(resolved.function, packed, resolved.output.dtype)
+    types = [_type_of(model, request, name, *found) for name, found in given.items()]
+    tensors: list[tuple[str, tuple[int, ...]]] = []
+    for dtype, (_, tensor) in zip(types, given.values(), strict=True):
+        shape = tensor.shape
+        if dtype.is_sub_byte:  # its carrier's elements are bytes
+            shape = (*shape[:-1], 2 * shape[-1]) if shape else (2,)
+            if len(tensors) == 2 and dtype.nbytes(prod(tensors[1][1])) == prod(tensor.shape):
+                shape = tensors[1][1]  # a zero point has that of its scale
+        tensors.append((dtype.name, shape))
+    with _placed(partial(_place, model, given)):
+        return operator.prepare(*tensors[0], *tensors[1:]).call.without_gaps
 
 
-def _carried(request: infer_json.Request, tensor: infer_json.Input) -> object:
-    """The parameter ``dtype`` of the input, or of the request: some clients can set only that."""
+def _type_of(
+    model: Model, request: infer_json.Request, name: str, position: int, tensor: infer_json.Input
+) -> DType:
+    with _placed(lambda _: ("inputs", position, "datatype")):
+        carried = _carried(request, tensor, is_only=len(model.inputs) == 1)
+        return element_type(model, name, tensor.datatype, carried)
+
+
+def _place(model: Model, given: _Given, loc: Sequence[str | int]) -> tuple[str | int, ...]:
+    """The place in a request of a fault in a descriptor, which has the further inputs' names."""
+    for name in model.inputs[1:]:
+        if name in loc:
+            return ("inputs", given[name][0]) if name in given else ("inputs", name)
+    if len(model.inputs) > 1 and loc and loc[-1] in model.parameters:
+        return ("parameters", loc[-1])
+    return ("inputs", given[model.inputs[0]][0])
+
+
+def _carried(request: infer_json.Request, tensor: infer_json.Input, *, is_only: bool) -> object:
+    """The parameter ``dtype`` of the input, or of the request: some clients can set only that.
+
+    That of the request is for the input, or of several for those that are UINT8.
+    """
     of_request = request.parameters.get("dtype")
+    if not is_only and tensor.datatype != CARRIER.oip:
+        of_request = None
     of_input = tensor.parameters.get("dtype", of_request)
     if of_request not in (None, of_input):
         raise InvalidDescriptor.at(
@@ -277,10 +364,10 @@ def _refuse_misplaced_parameters(model: Model, request: infer_json.Request) -> N
 
 
 @contextmanager
-def _placed(*loc: str | int) -> Iterator[None]:
+def _placed(place: Callable[[Sequence[str | int]], tuple[str | int, ...]]) -> Iterator[None]:
     """Locate the dialect's faults in the inference request, without repetitions."""
     try:
         yield
     except InvalidDescriptor as refusal:
-        faults = dict.fromkeys(Fault(loc, fault.msg) for fault in refusal.faults)
+        faults = dict.fromkeys(Fault(place(fault.loc), fault.msg) for fault in refusal.faults)
         raise InvalidDescriptor.of([*faults]) from None

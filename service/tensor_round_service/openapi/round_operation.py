@@ -66,23 +66,33 @@ else:
 
 @with_config(ConfigDict(extra="forbid"))
 class RoundRequest(TypedDict):
-    """An operator and the numbers to round."""
+    """An operator and the numbers to round; for a quantization its scales and zero points."""
 
     descriptor: Descriptor
     data: Numbers
+    scale: NotRequired[Numbers]
+    zero_point: NotRequired[Numbers]
 
 
 @with_config(ConfigDict(extra="forbid"))
 class ShortRoundRequest(TypedDict):
     """An operator in one word, or by dialect and attributes, and the numbers of a packed tensor.
 
-    The query may have the operator; the shape is by default the data's.
+    The query may have the operator; the shape is by default the data's. `to` is the type of the
+    result. Of a quantization, a scale has by default the type of the operand, or of the result if
+    it dequantizes, and a zero point that of the quantized numbers.
     """
 
     operator: NotRequired[str | dict[str, Any]]
     dtype: Annotated[str, Field(json_schema_extra={"enum": [dtype.name for dtype in DTYPES]})]
     shape: NotRequired[list[int]]
+    to: NotRequired[str]
+    saturate: NotRequired[bool]
+    axis: NotRequired[int]
+    block_size: NotRequired[int]
     data: Numbers
+    scale: NotRequired[Numbers]
+    zero_point: NotRequired[Numbers]
 
 
 class RoundedTensor(TypedDict):

@@ -10,7 +10,6 @@ from typing import Any
 
 from tensor_round.contract.call import Call
 from tensor_round.contract.errors import Fault, InvalidDescriptor, MissingDescriptor, RequestRefused
-from tensor_round.contract.layout import Layout
 from tensor_round.contract.operators import registry
 from tensor_round.contract.operators.model import unknown
 from tensor_round.contract.progress import Pause, no_pause
@@ -30,9 +29,11 @@ from .tensor_route import content_of
 _LIMITS = strictjson.Limits(
     http_fields.MAX_JSON_DEPTH, nesting.MAX_CONTAINERS, http_fields.MAX_JSON_MEMBERS
 )
-_MEMBERS = ("descriptor", "data")
-#: The members of the short form; the shape may be that of the data.
-_SHORT_MEMBERS = ("operator", "to", "saturate", "dtype", "shape", "data")
+#: The members with numbers, in the order of a payload's tensors.
+_NUMBERS = ("data", *registry.SHORT_PARAMETERS)
+_MEMBERS = ("descriptor", *_NUMBERS)
+#: The members of the short form; shapes may be those of the numbers.
+_SHORT_MEMBERS = (*registry.SHORT_MEMBERS, "data")
 #: Fields of all dialects that describe memory layouts, which numbers in JSON do not have.
 _LAYOUT_FIELDS = frozenset({"strides", "byte_length", "Strides", "TotalTensorSizeInBytes"})
 
@@ -65,22 +66,26 @@ class JSONHandler:
         job.reserve(size.nbytes)
         document = TensorDocument.read(text, query, pause, size)
         # The parsed numbers are freed before the response is written: they take more memory.
-        with nesting.freed(document.data):
+        with nesting.freed(document.numbers):
             text_bytes = max(0, self._operation.text_bytes(document) - size.nbytes)
             job.reserve(self._operation.needed_bytes(document.call) + text_bytes)
-            memory = job.allocate(document.call.input.byte_length)
-            memory.data[:] = document.payload(pause)
+            memory = job.allocate(document.call.payload_bytes)
+            end = 0
+            for numbers in document.payload(pause):
+                start, end = end, end + len(numbers)
+                memory.data[start:end] = numbers
         return self._operation.respond_to_document(document, memory, job, pause)
 
 
 @dataclass(slots=True)
 class TensorDocument:
-    """A JSON request: the call on the packed tensor, and its numbers as parsed JSON."""
+    """A JSON request: the call on packed tensors, and their numbers as parsed JSON."""
 
     dialect: str
-    #: On the packed tensor.
+    #: On packed tensors.
     call: Call
-    data: Any
+    #: Of each tensor in a payload, by the members that have them.
+    numbers: dict[str, Any]
 
     @classmethod
     def read(
@@ -121,11 +126,14 @@ class TensorDocument:
         if faults:
             raise InvalidDescriptor.of(faults)
         if is_short:
-            given = {name: document[name] for name in document if name != "data"}
+            given = {name: document[name] for name in document if name not in _NUMBERS}
             given.update(query)
             if (saturate := saturate_of(query)) is not None:
                 given["saturate"] = saturate
             given.setdefault("shape", _shape_of(document["data"]))
+            for name in registry.SHORT_PARAMETERS:
+                if document.get(name) is not None:
+                    given[name] = {"shape": _shape_of(document[name])}
         else:
             given = document["descriptor"]
         registry.refuse_oversized(given)
@@ -134,16 +142,25 @@ class TensorDocument:
         resolved = described_by.resolve()
         if faults := list(_layout_faults(descriptor, ("descriptor",))):
             raise InvalidDescriptor.of(faults)
-        if resolved.parameters is not None:
-            rule = f"an operator of several tensors takes them as {http_fields.OCTET_STREAM}"
-            raise InvalidDescriptor.at(("descriptor",), rule)
-        packed = Layout.of(resolved.input.dtype, resolved.input.shape)
-        call = Call.packed_output(resolved.function, packed, resolved.output.dtype)
-        return cls(described_by.dialect, call, document["data"])
+        call = resolved.without_gaps
+        named = [name for name in _NUMBERS if name == "data" or document.get(name) is not None]
+        wanted = _NUMBERS[: len(call.tensors)]
+        faults = [Fault((name,), "is required") for name in wanted if name not in named]
+        rule = "the descriptor has no such tensor"
+        faults += [Fault((name,), rule) for name in named if name not in wanted]
+        if faults:
+            raise InvalidDescriptor.of(faults)
+        return cls(described_by.dialect, call, {name: document[name] for name in named})
 
-    def payload(self, pause: Pause = no_pause) -> memoryview:
-        """The numbers as packed bytes, each rounded once to the dtype."""
-        return jsontensor.read(self.data, self.call.input.dtype, self.call.input.shape, pause=pause)
+    def payload(self, pause: Pause = no_pause) -> Iterator[memoryview]:
+        """The numbers of each tensor as packed bytes, each rounded once to its dtype."""
+        layouts = self.call.tensors.values()
+        for (name, numbers), layout in zip(self.numbers.items(), layouts, strict=True):
+            shape, count = layout.shape, layout.element_count
+            if name != "data" and len(_shape_of(numbers)) < 2:
+                # Its layout has a dimension for each of the operand's.
+                shape = () if count == 1 and type(numbers) is not list else (count,)
+            yield jsontensor.read(numbers, layout.dtype, shape, loc=(name,), pause=pause)
 
     def response_bytes(self) -> int:
         """The most memory that :meth:`response` needs.

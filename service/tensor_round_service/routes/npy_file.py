@@ -67,7 +67,6 @@ class NpyHandler:
             job,
             self._engine,
             needed,
-            lengths=received.lengths,
             overlaps=self._operation.overlaps and not plan.is_swapped and received is call,
         )
         return await self._operation.respond(plan, memory, job)

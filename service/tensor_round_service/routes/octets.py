@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from functools import lru_cache
 
-from tensor_round.contract.call import wrong_size
 from tensor_round.contract.errors import DuplicateDescriptor, HeadersTooLarge, MissingDescriptor
 from tensor_round.contract.operators import registry
 from tensor_round.contract.wire import http_fields
@@ -46,19 +45,18 @@ class OctetHandler:
             raise _repeated(head)
         plan = self._plan(head.values.get(DESCRIPTOR))
         source: ByteSource = request
-        length, lengths = head.length, plan.call.lengths
+        length, call = head.length, plan.call
         if not CODED.isdisjoint(head.values):
             source, length = content_of(request, job, self._engine)
-        if length is not None and length not in lengths:
-            raise wrong_size(length, lengths)
+        if length is not None and length not in call.lengths:
+            raise call.wrong_size(length)
         job.began = time.perf_counter()
         memory = await receive(
-            plan.call,
+            call,
             source,
             job,
             self._engine,
             plan.needed_bytes,
-            lengths=lengths,
             overlaps=self._operation.overlaps,
         )
         return await self._operation.respond(plan, memory, job)

@@ -8,9 +8,10 @@ from urllib.parse import parse_qsl
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import Fault, InvalidDescriptor
 from tensor_round.contract.operators.operator import RoundOperator
-from tensor_round.contract.operators.registry import DIALECTS, operator_from_text
+from tensor_round.contract.operators.registry import DIALECTS, named_operator, operator_from_text
 from tensor_round.contract.quoting import not_accepted
 from tensor_round.contract.rounding import Rounding
+from tensor_round.contract.wire import http_fields
 
 _BOOLEANS = {"false": False, "true": True}
 
@@ -29,10 +30,10 @@ def parameters(query: bytes, *known: str) -> dict[str, str]:
 
 
 def operator_of(query: dict[str, str]) -> RoundOperator:
-    """The operator in a query: ``?operator=directml:TOWARD_INFINITY`` or ``?rounding=``.
+    """The operator on a .npy file: ``?operator=directml:TOWARD_INFINITY`` or ``?rounding=``.
 
     ``to`` is the target of a cast, beside which ``saturate`` may stand. Raises
-    :class:`InvalidDescriptor`.
+    :class:`InvalidDescriptor`, also for an operator of several tensors.
     """
     if "operator" in query and "rounding" in query:
         fault = Fault(("query", "rounding"), "cannot be combined with operator")
@@ -42,6 +43,11 @@ def operator_of(query: dict[str, str]) -> RoundOperator:
         raise InvalidDescriptor.at(("query", "rounding"), not_accepted(name, Rounding))
     if "to" in query and query["to"] not in BY_NAME:
         raise InvalidDescriptor.at(("query", "to"), not_accepted(query["to"], BY_NAME))
+    named = named_operator(query.get("operator"))
+    if named is not None and len(named.tensors) > 1:
+        rule = f"takes {', '.join(named.tensors)}, a .npy file has one tensor: send"
+        other = f"{http_fields.JSON} or {http_fields.OCTET_STREAM}"
+        raise InvalidDescriptor.at(("query", "operator"), f"{named.name} {rule} {other}")
     loc = ("query", "operator" if "operator" in query else "rounding")
     return operator_from_text(query.get("operator", name), loc, query.get("to"), saturate_of(query))
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from support.cases.descriptors import UNARY
+from support.cases.descriptors import CASES
 from support.http.inference_form import document, error_of, tensor
 from support.services.server import Service
 from support.v2.callers import Caller
 from support.v2.grpc_caller import GrpcCaller
 
-MODELS = {cases.model.name: cases.model for cases in UNARY.values()}
+MODELS = {cases.model.name: cases.model for cases in CASES.values()}
 VERSIONS = {name: list(model.versions) for name, model in MODELS.items()}
 ALL = [(model, version) for model, versions in VERSIONS.items() for version in versions]
 INDEX = [{"name": name, "version": version, "state": "READY"} for name, version in ALL]
@@ -39,7 +39,8 @@ def test_every_version(caller: Caller, model: str, version: str) -> None:
     asked = [{"name": model, "version": version}]
     if version == VERSIONS[model][-1]:
         asked.append({"name": model})  # the newest
-    names = MODELS[model].input, MODELS[model].output
+    row = MODELS[model]
+    names = (row.input, *row.parameters), (row.output,)
     datatypes, ranks = MODELS[model].versions[version]
     shape = [-1] * max(int(ranks.partition("-")[0]), 1)
     for wish in asked:
@@ -47,13 +48,18 @@ def test_every_version(caller: Caller, model: str, version: str) -> None:
         config = caller.ask("ModelConfig", **wish).head
         assert (metadata["name"], metadata["versions"]) == (model, VERSIONS[model])
         assert (config["name"], config["max_batch_size"]) == (model, 0)
-        for mine, triton, name in zip(
+        for mine, triton, tensors in zip(
             ("inputs", "outputs"), ("input", "output"), names, strict=True
         ):
-            assert metadata[mine] == [{"name": name, "datatype": "FP32", "shape": shape}]
-            (configured,) = config[triton]
-            wanted = {"name": name, "data_type": "TYPE_FP32", "dims": shape}
-            assert configured | wanted == configured
+            for at, name in enumerate(tensors):
+                kind = "UINT8" if name in row.quantized else "FP32"
+                sizes = [-1] if at else shape
+                assert metadata[mine][at] == {"name": name, "datatype": kind, "shape": sizes}
+                configured = config[triton][at]
+                wanted = {"name": name, "data_type": f"TYPE_{kind}", "dims": sizes}
+                assert configured | wanted == configured
+                assert configured.get("optional", False) is (at == 2)
+            assert len(metadata[mine]) == len(config[triton]) == len(tensors)
         assert config["parameters"]["datatypes"] == {"string_value": datatypes}
         assert config["parameters"]["ranks"] == {"string_value": ranks}
         assert caller.ask("ModelReady", **wish).is_ready

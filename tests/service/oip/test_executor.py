@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import pytest
 from fastapi import FastAPI
 
 from support.cases.backend_calls import WatchedBackend
-from support.cases.descriptors import UNARY
+from support.cases.descriptors import CASES
 from support.http import asgi
 from support.http.inference_form import (
     BINARY_OUT,
@@ -337,17 +338,23 @@ each_model = pytest.mark.parametrize("model", MODELS, ids=lambda m: f"{m.name}-{
 NEEDED: dict[str, Any] = {"to": "float32", "exponent_bits": 8, "mantissa_bits": 23}
 
 
-def ask(model: Model, datatype: str, rank: int, **parameters: Any) -> Rounding:
+def given(name: str, datatype: str, rank: int) -> infer_json.Input:
+    """An input of that type, with one element."""
+    kind, _, carried = datatype.partition(":")
+    own: dict[str, Any] = {"dtype": carried} if carried else {}
+    source = infer_json.Inline(b"0" if rank == 0 else [b"0"])
+    return infer_json.Input(name, kind, (1,) * rank, own, source)
+
+
+def ask(model: Model, datatype: str, rank: int, scale: str = "FP32", **parameters: Any) -> Rounding:
     """The direction in which a model would round such a tensor."""
     needed = {name: NEEDED[name] for name in model.operator.object.required()}
     if model.name == "mlir_arith":  # no operation is from a type to itself
         needed["to"] = "float16"
     parameters = {**needed, **parameters}
-    name, _, carried = datatype.partition(":")
-    own: dict[str, Any] = {"dtype": carried} if carried else {}
-    source = infer_json.Inline(b"0" if rank == 0 else [b"0"])
-    tensor = infer_json.Input(model.input, name, (1,) * rank, own, source)
-    return plan(model, infer_json.Request(None, parameters, (tensor,), (), False)).call.rounding
+    operand, *further = model.inputs
+    inputs = (given(operand, datatype, rank), *(given(name, scale, 0) for name in further[:1]))
+    return plan(model, infer_json.Request(None, parameters, inputs, (), False)).call.rounding
 
 
 def told(model: Model, name: str) -> str:
@@ -364,10 +371,11 @@ DATATYPES = [*BY_OIP, *CARRIED, "BOOL", "BYTES"]
 def test_datatypes(model: Model) -> None:
     taken = []
     targets = [{"to": "float64"}, {"to": "float16"}] if model.operator.kind is Kind.CAST else [{}]
+    scales = {"FP32"} | {told(model, name) for name in model.inputs[1:2]}
     for datatype in DATATYPES:
-        for target in targets:
+        for target, scale in product(targets, ",".join(scales).split(",")):
             with contextlib.suppress(InvalidDescriptor):
-                ask(model, datatype, 4, **target)
+                ask(model, datatype, 4, scale, **target)
                 taken.append(datatype)
     assert set(taken) == set(told(model, "datatypes").split(","))
 
@@ -375,20 +383,22 @@ def test_datatypes(model: Model) -> None:
 @each_model
 def test_ranks(model: Model) -> None:
     least, most = map(int, told(model, "ranks").split("-"))
+    datatype = model.metadata[0][0]["datatype"]
     for rank in range(35):
         if least <= rank <= most:
-            ask(model, "FP32", rank)
+            ask(model, datatype, rank)
         else:
             with pytest.raises(InvalidDescriptor):
-                ask(model, "FP32", rank)
+                ask(model, datatype, rank)
 
 
 @each_model
 def test_modes(model: Model) -> None:
     if model.mode_parameter is None:
-        assert ask(model, "FP32", 4) is model.operator.default_rounding
+        datatype = model.metadata[0][0]["datatype"]
+        assert ask(model, datatype, 4) is model.operator.default_rounding
         # Unknown parameters are ignored, whatever their names.
-        assert ask(model, "FP32", 4, **{"None": 1}) is model.operator.default_rounding
+        assert ask(model, datatype, 4, **{"None": 1}) is model.operator.default_rounding
         return
     modes = told(model, model.mode_parameter).split(",")
     found = [ask(model, "FP32", 4, **{model.mode_parameter: mode}) for mode in modes]
@@ -403,7 +413,7 @@ def test_modes(model: Model) -> None:
 
 def test_names() -> None:
     assert [(model.name, model.version) for model in MODELS] == [
-        (cases.model.name, version) for cases in UNARY.values() for version in cases.model.versions
+        (cases.model.name, version) for cases in CASES.values() for version in cases.model.versions
     ]
     assert find("onnx_round").version == "22"
     assert find("onnx_round", "11").version == "11"

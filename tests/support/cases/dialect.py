@@ -69,13 +69,19 @@ class Whole(str):
 
 @dataclass(frozen=True)
 class Model:
-    """The model of ``/v2``; of each version the datatypes and the ranks that it takes."""
+    """The model of ``/v2``; of each version the datatypes and the ranks that it takes.
+
+    ``parameters`` are the inputs behind the operand, and ``quantized`` the names with the type of
+    quantized numbers.
+    """
 
     name: str
     input: str
     output: str
     mode_parameter: str | None
     versions: dict[str, tuple[str, str]]
+    parameters: tuple[str, ...] = ()
+    quantized: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -232,8 +232,9 @@ def infer_request(
 ) -> message.Message:
     """The request that an inference over HTTP has as this JSON, and the payload behind it.
 
-    Numbers in the JSON become typed contents.
+    Numbers in the JSON become typed contents. A payload of several tensors is cut into them.
     """
+    lengths = []
     request: Any = made("ModelInferRequest", model_name=model, model_version=version)
     request.id = document.get("id", "")
     _set(request.parameters, document.get("parameters", {}))
@@ -242,7 +243,8 @@ def infer_request(
             name=tensor["name"], datatype=tensor["datatype"], shape=tensor["shape"]
         )
         parameters = dict(tensor.get("parameters", {}))
-        parameters.pop("binary_data_size", None)
+        if "binary_data_size" in parameters:
+            lengths.append(parameters.pop("binary_data_size"))
         _set(added.parameters, parameters)
         if "data" in tensor:
             kind = _TYPED.get(tensor["datatype"], "fp32")
@@ -251,6 +253,9 @@ def infer_request(
             getattr(added.contents, f"{kind}_contents").extend(numbers)
     for tensor in document.get("outputs", ()):
         _set(request.outputs.add(name=tensor["name"]).parameters, tensor.get("parameters", {}))
+    for length in lengths[:-1]:
+        request.raw_input_contents.append((payload or b"")[:length])
+        payload = (payload or b"")[length:]
     if payload is not None:
         request.raw_input_contents.append(payload)
     return request

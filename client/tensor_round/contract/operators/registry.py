@@ -295,8 +295,14 @@ def read_short(document: Mapping[str, Any]) -> OperatorDescriptor:
         with _faults_at("shape"):
             return _resolved(operator.descriptor(cast(Any, dtype), shape))
     tensors: list[Any] = [_tensor(document)]
+    dtype = tensors[0][0]
+    types = (to or "float32", dtype)
+    if kind is Kind.QUANTIZE:
+        types = (dtype if BY_NAME[dtype].is_float else "float32", to or "uint8")
     tensors += [
-        _tensor(document[name], name) for name in SHORT_PARAMETERS if document.get(name) is not None
+        _tensor(document[name], name, default=default)
+        for name, default in zip(SHORT_PARAMETERS, types, strict=True)
+        if document.get(name) is not None
     ]
     try:
         return _resolved(cast(LinearOperator, operator).descriptor(*tensors[0], *tensors[1:]))
@@ -311,27 +317,33 @@ def _resolved(descriptor: OperatorDescriptor) -> OperatorDescriptor:
     return descriptor
 
 
-def _kind_of(given: Any, beside: Mapping[str, Any], *, has_scale: bool) -> Kind:
-    """The kind of the operator in a short form: with a scale, the one that it names."""
+def named_operator(given: Any) -> Operator | None:
+    """The operator that a word, or an object with ``dialect``, names itself, if it names one."""
     dialect, name = given, None
     if isinstance(given, str):
         dialect, _, rest = given.partition(":")
         name = rest.partition(":")[0]
     elif isinstance(given, Mapping):
         dialect, name = given.get("dialect"), given.get("operator")
-    found = None
-    if isinstance(dialect, str) and dialect in DIALECTS and isinstance(name, str) and name:
-        known = DIALECTS[dialect]
-        names = {word: one for one in known.operators for word in _names_of(one)}
-        spelled = known.spellings.get(name)
-        found = names.get(name) or (known.operator_named(spelled) if spelled else None)
+    if not (isinstance(dialect, str) and dialect in DIALECTS and isinstance(name, str)):
+        return None
+    known = DIALECTS[dialect]
+    names = {word: one for one in known.operators for word in _names_of(one)}
+    spelled = known.spellings.get(name)
+    return names.get(name) or (known.operator_named(spelled) if spelled else None)
+
+
+def _kind_of(given: Any, beside: Mapping[str, Any], *, has_scale: bool) -> Kind:
+    """The kind of the operator in a short form: with a scale, the one that it names."""
+    found = named_operator(given)
     if found is not None and found.kind.is_linear:
         if not has_scale and len(found.tensors) > 1:
-            raise InvalidDescriptor.at(("scale",), "is required: its dtype and shape")
+            raise InvalidDescriptor.at(("scale",), "is required")
         return found.kind
     if has_scale:
         if found is not None:
-            raise InvalidDescriptor.at(("scale",), f"{dialect}: {found.name} takes no scale")
+            rule = f"{found.dialect}: {found.name} takes no scale"
+            raise InvalidDescriptor.at(("scale",), rule)
         spelled_words = [
             forms[0].partition(" ")[0]
             for kind in Kind
@@ -349,12 +361,13 @@ def _names_of(operator: Operator) -> Iterator[str]:
         yield operator.words.name
 
 
-def _tensor(document: Any, *loc: str) -> tuple[str, list[int]]:
-    """The dtype and the shape of a tensor in a short form."""
+def _tensor(document: Any, *loc: str, default: str = "") -> tuple[str, list[int]]:
+    """The shape of a tensor in a short form, and its dtype, for which there may be a default."""
     if not isinstance(document, Mapping):
         rule = f"must be an object with dtype and shape, got {shown(document)}"
         raise InvalidDescriptor.at(loc, rule)
     if loc:
+        document = {"dtype": default, **document}
         faults = unknown(document, _TENSOR, "field", *loc)
         faults += [Fault((*loc, name), "is required") for name in _TENSOR if name not in document]
         if faults:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from support.devices.host_kernels import NO_COMPILER, compiler
-from support.http.inference_form import AWAY, DIRECTML, EVEN, OF_X, X, document, tensor
+from support.http.inference_form import AWAY, DIRECTML, EVEN, OF_X, X, binary, document, tensor
 from support.segments import Segment, segment
 from support.v2.callers import Caller
 from support.v2.regions import CUDA, SIZE, SYSTEM, TRIES, Memory, at, found, into, put, source
@@ -124,6 +124,37 @@ def test_directml_in_place_or_apart(
         else:
             assert (outcome.status, "share no byte" in outcome.error) == (400, True)
             np.testing.assert_array_equal(found(owned, 64), X)
+
+
+@pytest.mark.parametrize("form", ["regions", "socket", "json"])
+def test_each_tensor_of_a_quantization_has_its_place(
+    caller: Caller, owned: Segment, form: str
+) -> None:
+    """The zero point is in shared memory, and the scale there, behind the head or in JSON."""
+    scale = np.array([0.5, 2], "<f4")
+    put(owned, X)
+    put(owned, scale, 100)
+    owned.memory[200:202] = np.array([1, -1], "i1").view("u1")
+    scales = {
+        "regions": tensor("FP32", [2], "y_scale", parameters=at(8, 100)),
+        "socket": binary("FP32", [2], 8, "y_scale"),
+        "json": tensor("FP32", [2], "y_scale", data=scale.tolist()),
+    }[form]
+    request = document(
+        tensor("FP32", [5, 2], "x", parameters=at(40)),
+        outputs=[{"name": "y", "parameters": at(10, 300)}],
+    )
+    point = tensor("INT8", [2], "y_zero_point", parameters=at(2, 200))
+    request["inputs"] = [point, scales, *request["inputs"]]
+    payload = scale.tobytes() if form == "socket" else None
+    outcome = caller.infer(request, payload, "onnx_quantize_linear")
+    assert outcome.output["parameters"] == at(10, 300)
+    expected = np.rint(X.reshape(5, 2) / scale).astype("i1") + np.array([1, -1], "i1")
+    np.testing.assert_array_equal(owned.memory[300:310].view("i1"), expected.reshape(-1))
+    np.testing.assert_array_equal(found(owned), X)
+    request["outputs"][0]["parameters"] = at(10, 195)
+    refused = caller.infer(request, payload, "onnx_quantize_linear")
+    assert (refused.status, "share no byte" in refused.error) == (400, True)
 
 
 REFUSED: dict[str, tuple[dict[str, Any], int, str]] = {

@@ -121,7 +121,15 @@ CASES = {
         spelling="onnx:QuantizeLinear or onnx:QuantizeLinear:OPSET (10 to 28)",
         optional=("domain", "output_dtype", "precision", "saturate"),
         in_every_version={**per_tensor("y_scale", "y_zero_point"), "block_size": ABSENT},
-        model=Model("onnx_quantize_linear", "x", "y", None, versions(QUANTIZED)),
+        model=Model(
+            "onnx_quantize_linear",
+            "x",
+            "y",
+            None,
+            versions(QUANTIZED),
+            ("y_scale", "y_zero_point"),
+            ("y_zero_point", "y"),
+        ),
     ),
     "onnx:DequantizeLinear": OperatorCases(
         example={
@@ -160,6 +168,14 @@ CASES = {
         spelling="onnx:DequantizeLinear or onnx:DequantizeLinear:OPSET (10 to 28)",
         optional=("block_size", "domain", "output_dtype"),
         in_every_version=per_tensor("x_scale", "x_zero_point"),
-        model=Model("onnx_dequantize_linear", "x", "y", None, versions(DEQUANTIZED)),
+        model=Model(
+            "onnx_dequantize_linear",
+            "x",
+            "y",
+            None,
+            versions(DEQUANTIZED),
+            ("x_scale", "x_zero_point"),
+            ("x", "x_zero_point"),
+        ),
     ),
 }

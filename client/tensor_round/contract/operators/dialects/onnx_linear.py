@@ -142,7 +142,9 @@ class _LinearDescriptor(OperatorDescriptor):
                 got = [*zero_point[1].shape]
                 raise InvalidDescriptor.at((zero_point[0], "shape"), f"{rule}, got {got}")
             points = zero_point[1].layout(zero_point[0]).dtype
-        parameters = Parameters.of(source.shape, Layout.of(packed.dtype, counts), points, blocks)
+        names = ("x", name, zero_point[0])
+        scales = Layout.of(packed.dtype, counts)
+        parameters = Parameters.of(source.shape, scales, points, blocks, names)
         result = Layout.of(output, source.shape)
         return Call(function, source, result, source.byte_length, parameters)
 
