@@ -40,7 +40,7 @@ EXCEPTIONS: dict[Path, tuple[str, str]] = {
     CLIENT / "__init__.py": ("tensor_round_verify", "offers compare and OnnxBackend"),
     CLIENT / "conformance.py": ("tensor_round_verify", "offers all of it"),
     CLIENT / "__main__.py": ("tensor_round_cli", "python -m tensor_round runs the command"),
-    CLIENT / "clients/client.py": ("tensor_round_service", "looks whether round() has an engine"),
+    CLIENT / "clients/own.py": ("tensor_round_service", "looks whether round() has an engine"),
     CLIENT / "transport/local_transport.py": (
         "tensor_round_service.local",
         "local: rounds in this process",

@@ -17,8 +17,11 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from .clients.client import AsyncClient as AsyncClient
 from .clients.client import Client as Client
-from .clients.client import cast as cast
-from .clients.client import round as round
+from .clients.own import cast as cast
+from .clients.own import dequantize as dequantize
+from .clients.own import fake_quantize as fake_quantize
+from .clients.own import quantize as quantize
+from .clients.own import round as round
 from .contract import errors
 from .contract.errors import *
 from .contract.operators.operator import CastOperator as CastOperator
@@ -78,7 +81,8 @@ else:
     def __getattr__(name: str) -> Any:
         if name == "__all__":
             operators = ("CastOperator", "LinearOperator", "RoundOperator")
-            own = ("AsyncClient", "Client", *operators, "Rounding", "cast", "round")
+            calls = ("cast", "dequantize", "fake_quantize", "quantize", "round")
+            own = ("AsyncClient", "Client", *operators, "Rounding", *calls)
             value = sorted((*own, *errors.__all__, *_registry().__all__, *_MODULES))
         elif name == "conformance":
             value = import_module(".conformance", __name__)

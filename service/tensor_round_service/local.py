@@ -42,9 +42,12 @@ class LocalEngine:
         self._engine = Engine(select_backend("numpy"))
         self._call = lru_cache(_REMEMBERED_CALLS)(_resolve)
 
-    def resolve(self, descriptor: bytes, length: int) -> Call:
-        """The call of a descriptor; raises if its payload cannot have ``length`` bytes."""
-        call = self._call(descriptor)
+    def resolve(self, descriptors: tuple[bytes, ...], length: int) -> Call:
+        """The call of a descriptor; raises if its payload cannot have ``length`` bytes.
+
+        That of two, a quantization and its inverse, is fake quantization.
+        """
+        call = self._call(*descriptors)
         if length not in call.lengths:
             raise call.wrong_size(length)
         return call
@@ -143,9 +146,11 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_reset_after_fork)
 
 
-def _resolve(descriptor: bytes) -> Call:
+def _resolve(descriptor: bytes, back: bytes | None = None) -> Call:
     # Not by the table of routes, which has a web framework and httptools: the engine needs neither.
     call = registry.parse(descriptor).resolve()
+    if back is not None:
+        call = call.fake(registry.parse(back).resolve())
     call.check_sizes(MAX_TENSOR_BYTES)
     return call
 

@@ -13,7 +13,7 @@ elements of 4 bits have a byte each. No I/O here.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from ..contract.host_memory import Array, bits, boxes, pack, strided_view, unpack
 from ..contract.layout import Layout
-from ..contract.operators.operator import PreparedDescriptor, RoundOperator
+from ..contract.operators.operator import PreparedDescriptor
 
 Bits = npt.NDArray[np.unsignedinteger[Any]]
 
@@ -141,17 +141,29 @@ def raw_bytes(array: Array) -> memoryview:
 _BIG_ENDIAN = ">" if sys.byteorder == "little" else ">="
 
 
+class Preparing(Protocol):
+    """An operator, as far as tiles need it: it prepares the descriptors of parts of a tensor."""
+
+    @property
+    def prepare(self) -> Callable[..., PreparedDescriptor]:
+        """The operator's method, which has the arguments of its kind."""
+
+    def flat_shape(self, count: int) -> tuple[int, ...]:
+        """A shape of ``count`` elements that the operator accepts."""
+
+
 class Tile(NamedTuple):
     """The part of a tensor that one request carries, with its descriptor.
 
     ``source`` are its elements, ``target`` is the memory for their results. With ``aliased`` both
-    are the same memory.
+    are the same memory. ``behind`` are the bytes of its scales and zero points.
     """
 
     prepared: PreparedDescriptor
     source: Array
     target: Array
     aliased: bool
+    behind: bytes = b""
 
     @property
     def nbytes(self) -> int:
@@ -159,7 +171,12 @@ class Tile(NamedTuple):
         return self.source.nbytes
 
     def payload(self) -> memoryview:
-        """The elements, packed and little-endian: their own memory, or else a copy."""
+        """The elements, packed and little-endian: their own memory, or else a copy.
+
+        Behind them are the bytes of parameters.
+        """
+        if self.behind:
+            return memoryview(b"".join((self._replace(behind=b"").payload(), self.behind)))
         if self.prepared.call.input.dtype.is_sub_byte:
             return pack(self.source).data
         if _is_wire_form(self.source):
@@ -182,7 +199,7 @@ class Tile(NamedTuple):
 
 
 def cut(
-    operator: RoundOperator,
+    operator: Preparing,
     prepared: PreparedDescriptor,
     source: Array,
     target: Array,
@@ -210,7 +227,7 @@ def cut(
 
 
 def _tiles(
-    operator: RoundOperator, dtype: str, source: Array, target: Array, aliased: bool, limit: int
+    operator: Preparing, dtype: str, source: Array, target: Array, aliased: bool, limit: int
 ) -> Iterator[Tile]:
     for box in boxes(source.shape, limit):
         prepared = operator.prepare(dtype, operator.flat_shape(source[box].size))

@@ -1,23 +1,23 @@
-"""The synchronous and the asynchronous client, and rounding without a client of one's own."""
+"""The synchronous and the asynchronous client."""
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Callable
-from functools import lru_cache, partial
-from importlib.util import find_spec
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack
 
-from ..contract.errors import InvalidArgument
-from ..contract.operators.operator import CastOperator, RoundOperator, as_cast, as_operator
+from ..contract.operators.operator import (
+    CastOperator,
+    LinearOperator,
+    RoundOperator,
+    as_cast,
+    as_operator,
+)
 from ..contract.progress import ProgressCallback
 from ..contract.rounding import Rounding, RoundingName
-from ..transport.address import LOCAL, Address
 from ..transport.blocking import Threads, run
-from ..transport.http import Connection, HTTPTransport
-from .options import Arguments, Options, headers_from, names_options, tls_context
-from .session import Session
+from .base import BaseClient
+from .options import Arguments, Options, names_options
 
 if TYPE_CHECKING:
     import httpx2
@@ -25,59 +25,9 @@ if TYPE_CHECKING:
     from ..contract.differences.document import Differences
     from ..contract.dtypes import AnyDType
     from ..contract.operators.registry import OperatorWord
-    from ..transport.concurrency import Concurrency, Transport
     from .execution import AnyDescriptor
+    from .quantization import Quantization
     from .tensor_memory import Output
-
-
-class BaseClient:
-    """What both clients have: their arguments and their session. Copies are new clients."""
-
-    def __init__(self, arguments: Arguments, concurrency: Concurrency) -> None:
-        """Make the session; nothing is connected yet."""
-        transport = _transport(arguments, concurrency)
-        self._arguments = arguments
-        make_session = Session
-        if "opentelemetry.trace" in sys.modules:
-            from .tracing import TracedSession as make_session
-        self._session = make_session(transport, concurrency, arguments)
-
-    def __repr__(self) -> str:
-        state = "closed" if self._session.is_closed else "open"
-        return f"<tensor_round.{type(self).__name__} {self._arguments.url} {state}>"
-
-    def __copy__(self) -> Self:
-        make: Callable[..., Any] = type(self)
-        copy: Self = make(self._arguments.url, **self._arguments.copied_options())
-        return copy
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self.__copy__()
-
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[str]]:
-        make: Callable[..., Any] = type(self)
-        options = self._arguments.copied_options(may_leave_process=True)
-        return partial(make, **options), (self._arguments.url,)
-
-
-def _transport(arguments: Arguments, concurrency: Concurrency) -> Transport:
-    """The caller's transport, the engine's, or the client's own."""
-    options, address = arguments.options, Address.parse(arguments.url)
-    common = headers_from(options["api_key"], options["headers"])
-    if arguments.transport is not None:
-        if address.scheme == LOCAL:
-            raise InvalidArgument("with a transport, url must be an http, https or unix URL")
-        # Imported only here: the import of httpx2 takes as long as NumPy's.
-        from ..transport.httpx2_transport import Httpx2Transport
-
-        return Httpx2Transport(arguments.transport, address, common, is_async=concurrency.is_async)
-    if address.scheme == LOCAL:
-        from ..transport.local_transport import LocalTransport
-
-        return LocalTransport(is_async=concurrency.is_async)
-    tls = tls_context(options["verify"], options["cert"]) if address.scheme == "https" else None
-    pool = concurrency.pool(lambda: Connection(address, tls, concurrency), options["connections"])
-    return HTTPTransport(address, common, pool)
 
 
 #: The type of an array argument, and of its result.
@@ -158,7 +108,7 @@ class Client(BaseClient):
             from .lazy import by_blocks, is_lazy
 
             if is_lazy(x):
-                lazy: A = by_blocks(self.round, x, by, out, progress)
+                lazy: A = by_blocks(partial(self.round, operator=by), x, by, out, progress)
                 return lazy
         rounded: A = run(self._session.round(x, by, out, progress))
         return rounded
@@ -195,8 +145,105 @@ class Client(BaseClient):
             from .lazy import by_blocks, is_lazy
 
             if is_lazy(x):
-                return by_blocks(self.cast, x, by, out, progress)
+                return by_blocks(partial(self.cast, operator=by), x, by, out, progress)
         return run(self._session.round(x, by, out, progress))
+
+    def quantize(
+        self,
+        x: Any,
+        scale: Any,
+        zero_point: Any = None,
+        *,
+        to: AnyDType | None = None,
+        axis: int | None = None,
+        block_size: int | None = None,
+        saturate: bool | None = None,
+        operator: LinearOperator | str = "onnx",
+        out: Any = None,
+        progress: bool | ProgressCallback = False,
+    ) -> Any:
+        """Quantize every element of ``x``: ``saturate(round(x / scale) + zero_point)``, as ONNX.
+
+        ``scale`` and ``zero_point`` are arrays, or Python's numbers, alone or in lists. As a number
+        or an array of one element they are for all of ``x``, as a vector for the indices of
+        ``axis``, 1 by default, and with the dimensions of ``x`` for blocks of ``block_size``. A
+        number beside an array is repeated. Python's numbers become of the types that the operator
+        needs: a scale that of ``x``, or ``float32`` if that is no type of scales. Arrays must have
+        such a type. A scale that is 0, negative, infinite or NaN is computed with as IEEE 754 says.
+
+        ``to`` is by default the type of ``zero_point`` if that is an array, else ``int8``.
+        ``saturate`` is for floats of 8 bits. ``operator`` is a dialect's: one word, as ``onnx:21``,
+        or an object, which has its own attributes.
+
+        A tensor over ``tile_bytes`` is cut in tiles, each with its scales: with one scale anywhere,
+        else along its leading dimensions, between or within blocks. The form of the result,
+        ``out``, ``progress`` and the errors are as for :meth:`cast`; a dask array takes one scale.
+        """
+        from .quantization import quantizing  # at first use
+
+        attributes = {"axis": axis, "block_size": block_size, "saturate": saturate}
+        by = quantizing(scale, zero_point, to, operator, **attributes)
+        return self._quantize(x, by, out, progress)
+
+    def dequantize(
+        self,
+        x: Any,
+        scale: Any,
+        zero_point: Any = None,
+        *,
+        to: AnyDType | None = None,
+        axis: int | None = None,
+        block_size: int | None = None,
+        operator: LinearOperator | str = "onnx",
+        out: Any = None,
+        progress: bool | ProgressCallback = False,
+    ) -> Any:
+        """Dequantize every element of ``x``: ``(x - zero_point) * scale``, rounded once to ``to``.
+
+        ``to`` is a float type, by default ``float32``. Python's numbers become of the types that
+        the operator needs: a scale that of the result, a zero point that of ``x``. The other
+        arguments and the errors are as for :meth:`quantize`.
+        """
+        from .quantization import dequantizing  # at first use
+
+        by = dequantizing(scale, zero_point, to, operator, axis=axis, block_size=block_size)
+        return self._quantize(x, by, out, progress)
+
+    def fake_quantize(
+        self,
+        x: Any,
+        scale: Any,
+        zero_point: Any = None,
+        *,
+        through: AnyDType | None = None,
+        axis: int | None = None,
+        block_size: int | None = None,
+        operator: str = "onnx",
+        out: Any = None,
+        progress: bool | ProgressCallback = False,
+    ) -> Any:
+        """Quantize every element of ``x`` to the type ``through``, and dequantize it again.
+
+        The result has the type of ``x``, or ``float32`` if that is an integer. ``local:`` computes
+        it by one kernel; a service quantizes each tile and dequantizes it, by two requests. The
+        arguments and the errors are as for :meth:`quantize`, ``through`` for ``to``.
+        """
+        from .quantization import faking  # at first use
+
+        by = faking(scale, zero_point, through, operator, axis=axis, block_size=block_size)
+        return self._quantize(x, by, out, progress)
+
+    def _quantize(
+        self, x: Any, by: Quantization, out: Any = None, progress: bool | ProgressCallback = False
+    ) -> Any:
+        if "dask" in sys.modules:
+            from .lazy import by_blocks, is_lazy
+
+            if is_lazy(x):
+                parameters = by.parameters(str(x.dtype))
+                method = partial(self._quantize, by=by)
+                return by_blocks(method, x, by.operator, out, progress, parameters)
+        return run(self._session.round(x, by.operator, out, progress, by.parameters))
 
     def compare(self, x: object, *, progress: bool | ProgressCallback = False) -> Differences:
         """Show where the dialects' operators, and the rounding directions, differ on ``x``.
@@ -315,6 +362,65 @@ class AsyncClient(BaseClient):
         by = as_cast(to, operator, rounding, saturate)
         return await self._session.round(x, by, out, progress)
 
+    async def quantize(
+        self,
+        x: Any,
+        scale: Any,
+        zero_point: Any = None,
+        *,
+        to: AnyDType | None = None,
+        axis: int | None = None,
+        block_size: int | None = None,
+        saturate: bool | None = None,
+        operator: LinearOperator | str = "onnx",
+        out: Any = None,
+        progress: bool | ProgressCallback = False,
+    ) -> Any:
+        """Quantize every element of ``x``; see :meth:`Client.quantize`."""
+        from .quantization import quantizing  # at first use
+
+        attributes = {"axis": axis, "block_size": block_size, "saturate": saturate}
+        by = quantizing(scale, zero_point, to, operator, **attributes)
+        return await self._session.round(x, by.operator, out, progress, by.parameters)
+
+    async def dequantize(
+        self,
+        x: Any,
+        scale: Any,
+        zero_point: Any = None,
+        *,
+        to: AnyDType | None = None,
+        axis: int | None = None,
+        block_size: int | None = None,
+        operator: LinearOperator | str = "onnx",
+        out: Any = None,
+        progress: bool | ProgressCallback = False,
+    ) -> Any:
+        """Dequantize every element of ``x``; see :meth:`Client.dequantize`."""
+        from .quantization import dequantizing  # at first use
+
+        by = dequantizing(scale, zero_point, to, operator, axis=axis, block_size=block_size)
+        return await self._session.round(x, by.operator, out, progress, by.parameters)
+
+    async def fake_quantize(
+        self,
+        x: Any,
+        scale: Any,
+        zero_point: Any = None,
+        *,
+        through: AnyDType | None = None,
+        axis: int | None = None,
+        block_size: int | None = None,
+        operator: str = "onnx",
+        out: Any = None,
+        progress: bool | ProgressCallback = False,
+    ) -> Any:
+        """Quantize every element of ``x``, and dequantize it; see :meth:`Client.fake_quantize`."""
+        from .quantization import faking  # at first use
+
+        by = faking(scale, zero_point, through, operator, axis=axis, block_size=block_size)
+        return await self._session.round(x, by.operator, out, progress, by.parameters)
+
     async def compare(self, x: object, *, progress: bool | ProgressCallback = False) -> Differences:
         """Where operators and directions differ on ``x``; see :meth:`Client.compare`."""
         return await self._session.compare(x, progress)
@@ -357,55 +463,3 @@ class AsyncClient(BaseClient):
 
     async def __aexit__(self, *error: object) -> None:
         await self.close()
-
-
-def round(
-    x: A,
-    operator: RoundOperator | OperatorWord | RoundingName | Rounding | str | None = None,
-    *,
-    rounding: RoundingName | Rounding | None = None,
-    out: A | None = None,
-    progress: bool | ProgressCallback = False,
-    decimals: Literal[0] = 0,
-) -> A:
-    """Round every element of ``x``; returns an array of the same type, dtype and shape.
-
-    The service at TENSOR_ROUND_URL rounds it, where that is set. Otherwise the service's engine
-    does in this process, where it is installed, else the service at http://127.0.0.1:8000. The
-    arguments and the errors are those of :meth:`Client.round`.
-    """
-    return _own_client().round(
-        x, operator, rounding=rounding, out=out, progress=progress, decimals=decimals
-    )
-
-
-def cast(
-    x: Any,
-    to: AnyDType | None = None,
-    operator: CastOperator | RoundingName | Rounding | str | None = None,
-    *,
-    rounding: RoundingName | Rounding | None = None,
-    saturate: bool | None = None,
-    out: Any = None,
-    progress: bool | ProgressCallback = False,
-) -> Any:
-    """Convert every element of ``x`` to the type ``to``; returns an array of that type.
-
-    It is done where :func:`round` does. The arguments and the errors are those of
-    :meth:`Client.cast`.
-    """
-    return _own_client().cast(
-        x, to, operator, rounding=rounding, saturate=saturate, out=out, progress=progress
-    )
-
-
-def _own_client() -> Client:
-    return _client(*map(os.environ.get, ("TENSOR_ROUND_URL", "TENSOR_ROUND_API_KEY")))
-
-
-@lru_cache(maxsize=1)
-def _client(url: str | None, api_key: str | None) -> Client:
-    """The process's client; it is made anew if the environment has changed."""
-    if not url and find_spec("tensor_round_service"):
-        url = "local:"
-    return Client(url, api_key=api_key)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import logging
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,7 +24,7 @@ from ..contract.call import Call
 from ..contract.errors import InvalidArgument, RequestRefused, TensorRoundError, TensorTooLarge
 from ..contract.functions import Convert, RoundToIntegral
 from ..contract.host_memory import refuse_loss_of_gradient
-from ..contract.operators.operator import PreparedDescriptor, RoundOperator
+from ..contract.operators.operator import PreparedDescriptor
 from ..transport.exchange import (
     Deadline,
     DocumentExchange,
@@ -34,7 +34,8 @@ from ..transport.exchange import (
 )
 
 if TYPE_CHECKING:
-    from .session import CallOptions, Session
+    from ..arrays.parameters import Parameters
+    from .session import Applied, CallOptions, Session
 
 #: Statuses of a service without CUDA shared memory, or without access to this memory.
 _CANNOT = frozenset({400, 404, 405, 501})
@@ -168,11 +169,20 @@ class DeviceRounder:
         self._can_share = True
 
     async def round(
-        self, library: ArrayLibrary, x: Any, operator: RoundOperator, out: Any, options: CallOptions
+        self,
+        library: ArrayLibrary,
+        x: Any,
+        operator: Applied,
+        out: Any,
+        options: CallOptions,
+        make_parameters: Callable[[str], Parameters] | None,
     ) -> Any:
-        """Round an array of that library; see :meth:`Client.round`."""
+        """Round an array of that library; see :meth:`Session.round`."""
         refuse_loss_of_gradient(x)
-        prepared = operator.prepare(library.dtype(x), tuple(x.shape))
+        dtype = library.dtype(x)
+        parameters = make_parameters and make_parameters(dtype)
+        types = () if parameters is None else parameters.types
+        prepared = operator.prepare(dtype, tuple(x.shape), *types)
         made = prepared.call.output.dtype
         to = made.name
         if made.is_sub_byte or prepared.call.input.dtype.is_sub_byte:
@@ -187,7 +197,7 @@ class DeviceRounder:
         if library.nbytes(source):
             addresses = library.address(source), library.address(target)
             if not await self._round_shared(prepared.call, *addresses, options.deadline):
-                await self._round_copied(operator, prepared, *addresses, options)
+                await self._round_copied(operator, prepared, *addresses, options, parameters)
         if out is None:
             return target
         if target is not out:
@@ -212,11 +222,12 @@ class DeviceRounder:
 
     async def _round_copied(
         self,
-        operator: RoundOperator,
+        operator: Applied,
         prepared: PreparedDescriptor,
         source: int,
         target: int,
         options: CallOptions,
+        parameters: Parameters | None,
     ) -> None:
         """Round a copy in host memory."""
         given, made = prepared.call.input, prepared.call.output
@@ -226,7 +237,9 @@ class DeviceRounder:
             gpu = device.open_driver()
             gpu.wait(source)
             gpu.read(source, operands.reshape(-1).view(np.uint8))
-            await self._session.round_tiles(operator, prepared, operands, results, options)
+            await self._session.round_tiles(
+                operator, prepared, operands, results, options, parameters
+            )
             gpu.write(results.reshape(-1).view(np.uint8), target)
         except DriverFailed as error:
             raise InvalidArgument(f"the array cannot be read or written: {error}") from error

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..contract.array_forms import form_of
-from ..contract.dtypes import BY_NAME, dtype_name
+from ..contract.dtypes import dtype_name
 from ..contract.errors import InvalidArgument
-from ..contract.operators.operator import CastOperator, RoundOperator
 from ..contract.progress import ProgressCallback
+
+if TYPE_CHECKING:
+    from ..arrays.parameters import Parameters
+    from .session import Applied
 
 #: The forms of xarray that may have an array of dask as their data.
 _XARRAY = (("xarray", "DataArray"), ("xarray", "Variable"))
@@ -29,25 +31,29 @@ def is_lazy(x: Any) -> bool:
 
 
 def by_blocks(
-    method: Callable[..., Any],
+    function: Callable[[Any], Any],
     x: Any,
-    operator: RoundOperator,
+    operator: Applied,
     out: Any,
     progress: bool | ProgressCallback,
+    parameters: Parameters | None = None,
 ) -> Any:
-    """The lazy array of the results; ``method`` is called with each block when it is computed.
+    """The lazy array of the results; ``function`` makes those of each block when it is computed.
 
-    The operator is validated for the whole tensor now, if dask knows its shape. Raises
-    :class:`InvalidDescriptor`, and :class:`InvalidArgument` for ``out`` and ``progress``.
+    The operator is validated for the whole tensor now, if dask knows its shape, else on a scalar.
+    Raises :class:`InvalidDescriptor`, and :class:`InvalidArgument` for ``out`` and ``progress``,
+    and for several scales: a block does not know where it lies.
     """
     if out is not None or progress is not False:
         raise InvalidArgument("dask computes a lazy array later: omit out and progress")
     if form_of(x) in _XARRAY:
-        data = by_blocks(method, x.data, operator, None, False)
+        data = by_blocks(function, x.data, operator, None, False, parameters)
         return x.copy(deep=False, data=data)
-    if not any(map(math.isnan, x.shape)):
-        operator.prepare(dtype_name(x.dtype), x.shape)
+    if parameters is not None and parameters.scale.array.size > 1:
+        raise InvalidArgument("the blocks of a dask array take one scale: pass x.compute()")
+    types = () if parameters is None else parameters.types
+    shape = (1,) * x.ndim if any(map(math.isnan, x.shape)) else x.shape
+    made = operator.prepare(dtype_name(x.dtype), shape, *types).call.output.dtype
     # Without the form of a block dask would call the function with an empty one to learn it.
-    dtype = BY_NAME[str(operator.to)].numpy if isinstance(operator, CastOperator) else x.dtype
-    meta = np.empty((0,) * x.ndim, dtype)
-    return x.map_blocks(partial(method, operator=operator), dtype=dtype, meta=meta)
+    dtype = x.dtype if made.name == dtype_name(x.dtype) else made.numpy
+    return x.map_blocks(function, dtype=dtype, meta=np.empty((0,) * x.ndim, dtype))

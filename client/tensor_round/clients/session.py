@@ -7,17 +7,17 @@ request may be sent again; the retry policy decides whether that can succeed.
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from urllib.parse import urlencode
 
 import numpy as np
 
 from ..arrays.device import library_of
-from ..arrays.tiles import Tile, cut
+from ..arrays.tiles import Preparing, Tile, cut
 from ..contract.errors import (
     ConnectionFailed,
     DeadlineExceeded,
@@ -30,12 +30,7 @@ from ..contract.errors import (
     TensorRoundError,
 )
 from ..contract.host_memory import Array, bits, refuse_loss_of_mask
-from ..contract.operators.operator import (
-    CastOperator,
-    PreparedDescriptor,
-    RoundOperator,
-    canonical_name,
-)
+from ..contract.operators.operator import PreparedDescriptor, canonical_name
 from ..contract.progress import Progress, counted
 from ..contract.quoting import shown
 from ..transport.address import Address
@@ -45,6 +40,7 @@ from .devices import DeviceRounder
 from .options import Arguments
 
 if TYPE_CHECKING:
+    from ..arrays.parameters import Parameters
     from ..contract.differences.document import Differences
     from ..contract.dtypes import AnyDType
     from ..transport.concurrency import Concurrency, Transport
@@ -134,6 +130,24 @@ LARGE_BYTES = 256 << 10
 _PATHS = frozenset({"/round", "/compare", "/operators", "/conformance", "/readyz", "/docs", "/v2"})
 
 
+#: What a progress bar says.
+_DOING = {
+    "round": "rounding",
+    "cast": "casting",
+    "quantize": "quantizing",
+    "dequantize": "dequantizing",
+    "fake_quantize": "quantizing",
+}
+
+
+class Applied(Preparing, Protocol):
+    """What is done to an array: an operator of any kind, or fake quantization by two."""
+
+    @property
+    def kind(self) -> str:
+        """The name of the client's method."""
+
+
 class CallOptions(NamedTuple):
     """The options of one call that its steps share."""
 
@@ -161,18 +175,31 @@ class Session:
         self._retries = Retries(options["retries"], verified=self.digest)
         self._devices = DeviceRounder(self)
 
-    async def round(self, x: Any, operator: RoundOperator, out: Any, progress: Progress) -> Any:
-        """Round ``x``, or cast it; see :meth:`Client.round` and :meth:`Client.cast`."""
+    async def round(
+        self,
+        x: Any,
+        operator: Applied,
+        out: Any,
+        progress: Progress,
+        make_parameters: Callable[[str], Parameters] | None = None,
+    ) -> Any:
+        """Round ``x``, cast or quantize it; see the methods of :class:`Client`.
+
+        ``make_parameters`` makes those of a quantization, for the dtype of ``x``.
+        """
         from ..contract.array_forms import read_array, writable_array  # at first use
 
-        name = "cast" if isinstance(operator, CastOperator) else "round"
-        with self._call(name, progress) as options:
+        with self._call(operator.kind, progress) as options:
             library = None if isinstance(x, np.ndarray) else library_of(x)
             if library is not None:
-                return await self._devices.round(library, x, operator, out, options)
+                return await self._devices.round(
+                    library, x, operator, out, options, make_parameters
+                )
             operand = read_array(x)
             source = operand.array
-            prepared = operator.prepare(operand.dtype, source.shape)
+            parameters = make_parameters and make_parameters(operand.dtype)
+            types = () if parameters is None else parameters.types
+            prepared = operator.prepare(operand.dtype, source.shape, *types)
             to = prepared.call.output.dtype
             if out is None:
                 made = source.dtype if operand.dtype == to.name else to.numpy
@@ -184,7 +211,9 @@ class Session:
                     # Written at once, results would overwrite elements that are still to be sent.
                     results = np.empty_like(target)
             is_fresh = out is None or results is not target
-            await self.round_tiles(operator, prepared, source, results, options, is_fresh=is_fresh)
+            await self.round_tiles(
+                operator, prepared, source, results, options, parameters, is_fresh=is_fresh
+            )
             if results is not target:
                 bits(target)[...] = bits(results)
             return operand.wrap(target) if out is None else out
@@ -251,11 +280,12 @@ class Session:
 
     async def round_tiles(
         self,
-        operator: RoundOperator,
+        operator: Applied,
         prepared: PreparedDescriptor,
         source: Array,
         target: Array,
         options: CallOptions,
+        parameters: Parameters | None = None,
         *,
         is_fresh: bool = False,
     ) -> None:
@@ -264,13 +294,17 @@ class Session:
         ``is_fresh``: the target is new and shares no memory.
         """
         aliased = not is_fresh and np.may_share_memory(source, target)
-        tiles = cut(operator, prepared, source, target, self.tile_bytes, aliased=aliased)
+        if parameters is None:
+            tiles = cut(operator, prepared, source, target, self.tile_bytes, aliased=aliased)
+        else:
+            tiles = parameters.cut(
+                operator, prepared, source, target, self.tile_bytes, aliased=aliased
+            )
         deadline, progress = options
         if isinstance(tiles, Tile) and progress is False:
             await self.round_tile(tiles, deadline)
             return
-        doing = "casting" if isinstance(operator, CastOperator) else "rounding"
-        with counted(progress, source.nbytes, doing) as add:
+        with counted(progress, source.nbytes, _DOING[operator.kind]) as add:
 
             async def work(tile: Tile) -> None:
                 await self.round_tile(tile, deadline)
@@ -286,9 +320,19 @@ class Session:
         await self.concurrency.for_each(work, items, self._connections, deadline)
 
     def round_tile(self, tile: Tile | WholeTensor, deadline: Deadline) -> Awaitable[None]:
-        """Round one tile by one request."""
+        """Round one tile by one request; one of fake quantization by two, but in this process."""
+        if tile.prepared.steps and not self.transport.is_in_process:
+            assert isinstance(tile, Tile)
+            return self._round_by_steps(tile, deadline)
         exchange = RoundExchange(tile, self.digest, can_tear=not self.transport.is_in_process)
         return self.send(exchange, deadline, computes=self.digest and tile.nbytes >= LARGE_BYTES)
+
+    async def _round_by_steps(self, tile: Tile, deadline: Deadline) -> None:
+        quantized, dequantized = tile.prepared.steps
+        codes = np.empty(tile.source.shape, quantized.call.output.dtype.numpy)
+        behind = tile.behind
+        await self.round_tile(Tile(quantized, tile.source, codes, False, behind), deadline)
+        await self.round_tile(Tile(dequantized, codes, tile.target, False, behind), deadline)
 
     async def send(self, exchange: Exchange[T], deadline: Deadline, *, computes: bool = False) -> T:
         """Send an exchange's request with retries, and return its reader's result.

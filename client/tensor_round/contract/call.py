@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 
 from .dtypes import BY_NAME, DType
 from .errors import PayloadSizeMismatch, TensorTooLarge
-from .functions import Convert, Function, RoundToIntegral
+from .functions import Convert, FakeQuantize, Function, Quantize, RoundToIntegral
 from .layout import Layout, check_size
 from .quoting import shown
 from .rounding import Rounding
@@ -156,6 +156,14 @@ class Call:
         target = BY_NAME[to]
         function = Convert.between(input.dtype, target, rounding, saturates)
         return cls.packed_output(function, input, target)
+
+    def fake(self, back: Call) -> Call:
+        """This quantization and its inverse, with the same parameters, as one call."""
+        made = self.function
+        assert isinstance(made, Quantize)
+        through = self.output.dtype
+        function = FakeQuantize(made.rounding, made.precision, made.saturates, through)
+        return replace(self, function=function, output=back.output)
 
     def result_bytes(self, nbytes: int) -> int:
         """Bytes of the packed results of so many contiguous bytes of whole elements."""

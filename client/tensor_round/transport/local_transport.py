@@ -24,8 +24,11 @@ _DESCRIPTOR = http_fields.OPERATOR_DESCRIPTOR.encode()
 class Engine(Protocol):
     """The service's engine; its methods raise the service's refusals."""
 
-    def resolve(self, descriptor: bytes, length: int) -> Call:
-        """The call of a descriptor with a payload of ``length`` bytes."""
+    def resolve(self, descriptors: tuple[bytes, ...], length: int) -> Call:
+        """The call of a descriptor with a payload of ``length`` bytes.
+
+        That of two, a quantization and its inverse, is fake quantization.
+        """
 
     def round_run(self, call: Call, start: int, source: memoryview, target: memoryview) -> None:
         """Round elements of a call, from byte ``start`` on, into another run, or in place."""
@@ -76,10 +79,10 @@ class LocalTransport:
         deadline.remaining()
         engine = open_engine()  # a forked child has its own
         run = engine.run if self._is_async else _run_here
-        descriptor = dict(request.headers).get(_DESCRIPTOR)
+        descriptors = tuple(value for name, value in request.fixed if name == _DESCRIPTOR)
         make_document = partial(engine.document, request.method, request.path)
-        if request.path in ("/round", "/compare") and descriptor is not None:
-            call = engine.resolve(descriptor, len(request.body))
+        if request.path in ("/round", "/compare") and descriptors:
+            call = engine.resolve(descriptors, len(request.body))
             if request.path == "/round":
                 fields = {
                     "content-type": http_fields.OCTET_STREAM,

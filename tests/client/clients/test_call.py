@@ -47,8 +47,8 @@ def test_without_the_engine_a_service_rounds(url: str, told: str) -> None:
 import importlib.util, os
 importlib.util.find_spec = lambda name: None
 os.environ["TENSOR_ROUND_URL"] = {url!r}
-import tensor_round.clients.client as client
-print(client._client(os.environ["TENSOR_ROUND_URL"], None))
+import tensor_round.clients.own as own
+print(own._client(os.environ["TENSOR_ROUND_URL"], None))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert told in done.stdout, done.stderr

@@ -147,7 +147,7 @@ def test_a_forked_child_rounds() -> None:
 def test_a_payload_of_another_size_is_refused_as_the_service_does() -> None:
     descriptor = json.dumps(ieee754("float32", [3])).encode()
     with pytest.raises(tr.PayloadSizeMismatch, match="must have 12 bytes for this descriptor"):
-        local.open_engine().resolve(descriptor, 11)
+        local.open_engine().resolve((descriptor,), 11)
 
 
 def test_engine_failure_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +157,7 @@ def test_engine_failure_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
         raise MemoryError
 
     monkeypatch.setattr(engine._engine.backend, "round", fail)
-    call = engine.resolve(json.dumps(ieee754("float32", [3])).encode(), 12)
+    call = engine.resolve((json.dumps(ieee754("float32", [3])).encode(),), 12)
     memory = memoryview(bytearray(12))
     with pytest.raises(errors.Overloaded):
         engine.round_run(call, 0, memory, memory)

@@ -100,13 +100,15 @@ class PreparedDescriptor:
 
     ``descriptor`` is the value of the Operator-Descriptor header, and ``call`` is the call that it
     resolves to. ``headers`` are the fixed request headers. ``output_descriptor`` is the
-    response's Output-Descriptor, as this project's service writes it.
+    response's Output-Descriptor, as this project's service writes it. ``steps`` are the
+    quantization and the dequantization of a fake quantization, which is no dialect's operator.
     """
 
     descriptor: bytes
     call: Call
     headers: tuple[tuple[bytes, bytes], ...]
     output_descriptor: str
+    steps: tuple[PreparedDescriptor, ...] = ()
 
 
 def prepare_descriptor(descriptor: OperatorDescriptor) -> PreparedDescriptor:
