@@ -1,4 +1,4 @@
-"""The command ``tensor-round``: round and cast files, describe a service, verify other runtimes.
+"""The command ``tensor-round``: works on files, describes a service, verifies other runtimes.
 
 Exit codes: 0 for success; 1 if the service refused, was not reachable, or a check failed; 2 for
 wrong usage; 130 after Ctrl-C. With ``--json`` reports and errors are JSON, whatever the exit code.
@@ -19,6 +19,7 @@ from .describing import conformance, operators, ping, specs
 from .doctor import doctor
 from .errors import run_as_json, wants_json
 from .executing import execute
+from .quantizing import dequantize_array, fake_quantize_array, quantize_array
 from .rounding import cast_array, round_array
 from .verifying import verify_runtime
 
@@ -30,6 +31,9 @@ app = typer.Typer(
 )
 app.command("round")(round_array)
 app.command("cast")(cast_array)
+app.command("quantize")(quantize_array)
+app.command("dequantize")(dequantize_array)
+app.command("fake-quantize")(fake_quantize_array)
 app.command()(execute)
 app.command()(operators)
 app.command()(conformance)

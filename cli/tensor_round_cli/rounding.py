@@ -6,19 +6,16 @@ import contextlib
 import json
 import sys
 import time
-from collections.abc import Iterator
-from typing import Annotated, cast
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, NamedTuple, cast
 
 import typer
 
+from tensor_round.clients.client import Client
 from tensor_round.contract.dtypes import DTYPES
 from tensor_round.contract.errors import InvalidArgument, InvalidDescriptor
-from tensor_round.contract.operators.operator import (
-    CastOperator,
-    RoundOperator,
-    as_cast,
-    as_operator,
-)
+from tensor_round.contract.functions import RoundToIntegral
+from tensor_round.contract.operators.operator import PreparedDescriptor, as_cast, as_operator
 from tensor_round.contract.rounding import Rounding, RoundingName
 
 from . import npy_files
@@ -67,9 +64,13 @@ def round_array(
     Files are memory-mapped and may be larger than memory. OUT appears when
     it is complete, and may be IN.
     """
-    with _usage_errors():
+    with usage_errors():
         by = as_operator(operator, cast(RoundingName | None, rounding))
-    _convert(source, target, by, operator, connection, transfer, as_json)
+
+    def fill(client: Client, x: Any, **how: Any) -> None:
+        client.round(x, by, **how)
+
+    convert(source, target, Conversion(by.prepare, fill), operator, connection, transfer, as_json)
 
 
 @connects
@@ -108,15 +109,30 @@ def cast_array(
     it is complete, and may be IN. Types that .npy has no name for are
     written as V1 or V2.
     """
-    with _usage_errors():
+    with usage_errors():
         by = as_cast(to, operator, cast(RoundingName | None, rounding), saturate)
-    _convert(source, target, by, operator, connection, transfer, as_json)
+
+    def fill(client: Client, x: Any, **how: Any) -> None:
+        client.cast(x, operator=by, **how)
+
+    convert(source, target, Conversion(by.prepare, fill), operator, connection, transfer, as_json)
 
 
-def _convert(
+class Conversion(NamedTuple):
+    """What a command does to a file.
+
+    ``prepare`` makes the descriptor of a tensor of a dtype and a shape. ``fill`` has a client make
+    the results of an array, in ``out``.
+    """
+
+    prepare: Callable[[str, tuple[int, ...]], PreparedDescriptor]
+    fill: Callable[..., None]
+
+
+def convert(
     source: str,
     target: str,
-    by: RoundOperator,
+    by: Conversion,
     word: str | None,
     connection: Connection,
     transfer: Transfer,
@@ -138,19 +154,17 @@ def _convert(
         # Before the file is made, so that a rejected tensor leaves none behind.
         call = by.prepare(name, given.header.shape).call
         with npy_files.create_npy(target, given, call.output.dtype) as results:
-            if isinstance(by, CastOperator):
-                client.cast(given.array, operator=by, out=results, progress=shows)
-            else:
-                client.round(given.array, by, out=results, progress=shows)
+            by.fill(client, given.array, out=results, progress=shows)
     if as_json:
         seconds = time.monotonic() - began
+        to = call.output.dtype.name
         data = {
             "input": source,
             "output": target,
             "operator": word or call.rounding.value,
             "rounding": call.rounding.value,
             "dtype": name,
-            **({"to": by.to} if isinstance(by, CastOperator) else {}),
+            **({} if isinstance(call.function, RoundToIntegral) else {"to": to}),
             "shape": list(given.header.shape),
             "bytes": size,
             "seconds": round(seconds, 6),
@@ -161,7 +175,7 @@ def _convert(
 
 
 @contextlib.contextmanager
-def _usage_errors() -> Iterator[None]:
+def usage_errors() -> Iterator[None]:
     """Turn a refused operator into an error of the option that names it."""
     try:
         yield

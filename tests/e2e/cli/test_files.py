@@ -74,6 +74,34 @@ def test_cast_file_has_the_shape_and_order_of_its_operand(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.npy", "out.npy"]
 
 
+def test_files_are_quantized_and_dequantized(service: Service, tmp_path: Path) -> None:
+    x = np.linspace(-5, 5, 60, dtype=np.float32).reshape(6, 10)
+    scales, points = np.linspace(0.1, 0.6, 6, dtype=np.float32), np.arange(6).astype("i1")
+    for name, array in (("x", x), ("s", scales), ("z", points)):
+        np.save(tmp_path / f"{name}.npy", array)
+    np.save(tmp_path / "z4.npy", points.astype(ml_dtypes.int4))
+
+    def run(name: str, source: str, *options: Any) -> Any:
+        report = good(name, tmp_path / source, tmp_path / "out.npy", "--json", "--tile-bytes", 50,
+                      *options, url=service.url)  # fmt: skip
+        return json.loads(report.stdout)["to"], np.load(tmp_path / "out.npy")
+
+    files = ("--scale", tmp_path / "s.npy", "--zero-point", tmp_path / "z.npy", "--axis", 0)
+    to, codes = run("quantize", "x.npy", *files)
+    assert to == "int8"
+    assert np.array_equal(codes, tr.quantize(x, scales, points, axis=0))
+    to, y = run("fake-quantize", "x.npy", *files)
+    assert to == "float32"
+    np.save(tmp_path / "codes.npy", codes)
+    assert np.array_equal(run("dequantize", "codes.npy", *files)[1], y)
+    files = (*files[:3], tmp_path / "z4.npy", *files[4:])
+    to, narrow = run("quantize", "x.npy", *files, "--to", "int4")
+    assert (to, narrow.dtype.str) == ("int4", "|V1")
+    _, codes = run("quantize", "x.npy", "--scale", 0.5, "--zero-point", -3, "--to", "int16")
+    assert np.array_equal(codes, tr.quantize(x, 0.5, -3, to="int16"))
+    assert codes.dtype == np.int16
+
+
 def test_cast_of_a_type_that_npy_has_no_name_for_into_its_own_file(
     service: Service, tmp_path: Path
 ) -> None:

@@ -62,6 +62,18 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
                               "--rounding", "toward_zero"),
         }.items()
     },
+    **{
+        f"quantize-{name}": (why, ("quantize", "f4.npy", "out.npy", *options))
+        for name, (why, *options) in {
+            "no-scale": ("--scale",),
+            "no-file": ("--scale: nothing.npy: No such file", "--scale", "nothing.npy"),
+            "unknown-type": ('--to: got "half"; did you', "--scale", "1", "--to", "half"),
+            "unknown-operator": ('--operator: got "onx"; did you mean onnx',
+                                 "--scale", "1", "--operator", "onx"),
+            "zero-point": ("zero_point must be a number of int8, got 300",
+                           "--scale", "1", "--zero-point", "300", "--url", "local:"),
+        }.items()
+    },
     "a-cast-to-round": ("it needs to, the target type",
                         ("round", "f4.npy", "out.npy", "--operator", "onnx:Cast")),
     **{
@@ -151,7 +163,7 @@ def test_version() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["round", "cast", "execute", "operators", "conformance", "ping", "verify"]
+    "name", ["round", "cast", "quantize", "execute", "operators", "conformance", "ping", "verify"]
 )
 def test_help_cuts_no_word_at_80_columns(name: str) -> None:
     assert "\u2026" not in good(name, "--help", COLUMNS="80").stdout.decode()
@@ -179,6 +191,12 @@ NOWHERE = "http://127.0.0.1:9"
 RIGHT = {
     "round": ("round", "x.npy", "out.npy"),
     "cast": ("cast", "x.npy", "out.npy", "--to", "float16"),
+    **{
+        name: (name, source, "out.npy", "--scale", "0.5")
+        for name, source in {
+            "quantize": "x.npy", "dequantize": "codes.npy", "fake-quantize": "x.npy",
+        }.items()
+    },
     "execute": ("execute", "--descriptor", "d.json", "x.bin", "out.bin"),
     "operators": ("operators",),
     "conformance": ("conformance",),
@@ -187,9 +205,12 @@ RIGHT = {
     "specs": ("specs",),
     "verify": ("verify", "python:mine:right", "--dtype", "float16", "--rounding", "ties_to_even"),
     "compare": ("compare", "x.npy"),
-}
+}  # fmt: skip
 #: Those that ask a service.
-ASKING = ("round", "cast", "execute", "operators", "conformance", "ping", "doctor")
+ASKING = (
+    "round", "cast", "quantize", "dequantize", "fake-quantize",
+    "execute", "operators", "conformance", "ping", "doctor",
+)  # fmt: skip
 #: Further command lines that end with 1 or 2, and why.
 OTHERS: dict[str, tuple[int, tuple[str, ...]]] = {
     "unwritable-report": (1, (*RIGHT["verify"], "--junit", ".")),
@@ -210,6 +231,7 @@ both = pytest.mark.parametrize("report", [(), ("--json",)], ids=["text", "json"]
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     np.save("x.npy", np.array([0.5, -2.5], np.float32))
+    np.save("codes.npy", np.array([1, -2], np.int8))
     np.array([0.5, -2.5], "<f4").tofile("x.bin")
     Path("d.json").write_text('{"dialect": "ieee754", "input": {"dtype": "float32", "shape": [2]}}')
     Path("mine.py").write_text("from numpy import rint as right")
@@ -225,7 +247,7 @@ def code(*arguments: str) -> int:
 
 
 def test_every_command_is_tried() -> None:
-    listed = re.findall(r"^│ (\w+) ", command("--help").stdout.decode(), re.M)
+    listed = re.findall(r"^│ ([\w-]+) ", command("--help").stdout.decode(), re.M)
     assert set(listed) == set(RIGHT)
 
 
@@ -255,7 +277,12 @@ def test_the_same_cause_has_the_same_code(
 
 @pytest.mark.parametrize(
     ("name", "says"),
-    [("round", "rounding"), ("cast", "casting"), ("compare", "comparing"), ("verify", "verifying")],
+    [
+        ("round", "rounding"),
+        ("quantize", "quantizing"),
+        ("compare", "comparing"),
+        ("verify", "verifying"),
+    ],
 )
 @pytest.mark.usefixtures("folder")
 def test_progress_bar_is_shown_when_asked_for_alone(name: str, says: str) -> None:
