@@ -105,6 +105,40 @@ def test_cast_that_an_opset_does_not_have_is_refused(given: Any, opset: int, why
         tr.from_onnx(given, opset)
 
 
+def linear(kind: str, inputs: int = 3, **attributes: int) -> Any:
+    listed = [attribute(name, value) for name, value in attributes.items()]
+    return node(op_type=f"{kind}Linear", attribute=listed, input=["x", "s", "z"][:inputs])
+
+
+def test_quantizations_are_read() -> None:
+    quantize, dequantize = tr.OnnxQuantizeLinear, tr.OnnxDequantizeLinear
+    assert tr.from_onnx(linear("Quantize"), 10) == quantize(opset_version=10)
+    given = linear("Quantize", 2, axis=0, block_size=32, output_dtype=22, saturate=0, precision=10)
+    blocked = quantize("int4", 23, 0, 32, saturate=False, precision="float16")
+    assert tr.from_onnx(given, 23) == blocked
+    assert tr.from_onnx(linear("Dequantize", axis=-1), 13) == dequantize(None, 13, -1)
+    assert tr.from_onnx(linear("Dequantize", output_dtype=1), 25) == dequantize("float32")
+    found = tr.from_onnx(model(linear("Quantize"), linear("Dequantize"), node()))
+    assert found == tr.OnnxRound(22)
+
+
+@pytest.mark.parametrize(
+    ("given", "opset", "why"),
+    [
+        (linear("Quantize", 1), 22, "input: onnx: QuantizeLinear has two or three inputs"),
+        (linear("Quantize", axis=0), 10, "axis: onnx: axis needs opset 13"),
+        (linear("Dequantize", saturate=1), 22, "attribute: onnx: DequantizeLinear has only the "),
+        (linear("Dequantize", output_dtype=3), 25, "output_dtype: .* takes FLOAT, "),
+        (linear("Quantize"), 9, "opset_version: "),
+    ],
+)
+def test_quantization_that_an_opset_does_not_have_is_refused(
+    given: Any, opset: int, why: str
+) -> None:
+    with pytest.raises(tr.InvalidDescriptor, match=why):
+        tr.from_onnx(given, opset)
+
+
 NO_NODES = {
     "a number": 7,
     "a graph": SimpleNamespace(graph=model(node()).graph),

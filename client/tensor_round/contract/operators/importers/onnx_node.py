@@ -1,14 +1,25 @@
-"""Nodes of ONNX models: Round, Floor, Ceil and Cast."""
+"""Nodes of ONNX models: Round, Floor, Ceil, Cast, QuantizeLinear and DequantizeLinear."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 from ...errors import Fault, InvalidArgument, InvalidDescriptor
 from ...quoting import shown
-from ..dialects.onnx import DIALECT, OnnxCast, OnnxCeil, OnnxFloor, OnnxRound
+from ..dialects.onnx import (
+    DIALECT,
+    OnnxCast,
+    OnnxCeil,
+    OnnxDequantizeLinear,
+    OnnxFloor,
+    OnnxQuantizeLinear,
+    OnnxRound,
+)
+from ..onnx_quantization import SINCE
+from ..operator import Kind
 from .sources import only, read_file, refuse_name
 
 #: The longest file, in bytes: protobuf reads no longer message.
@@ -17,11 +28,17 @@ MAX_LENGTH = (2 << 30) - 1
 DEFAULT_DOMAINS = ("", "ai.onnx")
 
 
+OnnxOperator = (
+    OnnxRound | OnnxFloor | OnnxCeil | OnnxCast | OnnxQuantizeLinear | OnnxDequantizeLinear
+)
+
+
 # Any: onnx is no dependency, and its classes have no annotations.
-def from_onnx(
-    node: Any, opset: Any = None, *, name: str | None = None
-) -> OnnxRound | OnnxFloor | OnnxCeil | OnnxCast:
-    """Read the operator of a Round, Floor, Ceil or Cast of ONNX: a node, alone or in a model.
+def from_onnx(node: Any, opset: Any = None, *, name: str | None = None) -> OnnxOperator:
+    """Read the operator of a node of ONNX, alone or in a model.
+
+    These are Round, Floor, Ceil, Cast, QuantizeLinear and DequantizeLinear; the scale and the zero
+    point of the last two are for the call that uses the operator.
 
     ``node`` is an ``onnx.NodeProto`` or an object with its fields; ``opset`` is then the version of
     the default domain, as an integer or as ``model.opset_import[0]``. Or ``node`` is a model: an
@@ -45,17 +62,20 @@ def from_onnx(
     return _operator(node, opset)
 
 
-def _operator(node: Any, opset: Any) -> OnnxRound | OnnxFloor | OnnxCeil | OnnxCast:
+def _operator(node: Any, opset: Any) -> OnnxOperator:
     try:
         kind = node.op_type
-        attributes = {} if kind != "Cast" else {a.name: _value(a) for a in node.attribute}
-        unknown = attributes.keys() - _OF_CAST or (kind != "Cast" and len(node.attribute) > 0)
-        taken = "has only the attributes to, saturate and round_mode"
+        taken = _ATTRIBUTES.get(kind, ())
+        attributes = {a.name: _value(a) for a in node.attribute} if taken else {}
+        unknown = attributes.keys() - taken or (not taken and len(node.attribute) > 0)
+        has = f"has only the attributes {', '.join(taken)}" if taken else "has no attributes"
+        most = 3 if kind in SINCE else 1
+        takes = "has two or three inputs" if kind in SINCE else "has exactly one input"
         broken = (
             ("op_type", kind not in _KINDS, f"is read, got {shown(kind)}"),
             ("domain", node.domain not in DEFAULT_DOMAINS, "is of the default domain"),
-            ("attribute", bool(unknown), taken if kind == "Cast" else "has no attributes"),
-            ("input", len(node.input) != 1, "has exactly one input"),
+            ("attribute", bool(unknown), has),
+            ("input", not (most + 1) // 2 <= len(node.input) <= most, takes),
             ("output", len(node.output) != 1, "has exactly one output"),
         )
     except (AttributeError, TypeError) as error:
@@ -71,18 +91,29 @@ def _operator(node: Any, opset: Any) -> OnnxRound | OnnxFloor | OnnxCeil | OnnxC
             "a node states no opset: write from_onnx(node, model.opset_import[0]), "
             "or give the model"
         )
+    row = DIALECT.operator_named(kind)
+    # Every opset takes these tensors, which the operator does not keep.
+    tensors: dict[str, Any] = {"input": {"elem_type": "FLOAT", "shape": [1]}}
+    if row.kind is Kind.DEQUANTIZE:
+        tensors["input"]["elem_type"] = "UINT8"
+    if row.kind.is_linear:
+        tensors[row.tensors[1]] = {"elem_type": "FLOAT", "shape": []}
     stated = {"opset_version": _version(opset), "domain": str(node.domain), **attributes}
-    # Every opset takes this tensor, which the operator does not keep.
-    tensor = {"elem_type": "FLOAT", "shape": [1]}
-    descriptor = DIALECT.read({"op_type": kind, **stated, "input": tensor})
+    descriptor = DIALECT.read({"op_type": kind, **stated, **tensors})
     descriptor.resolve()
-    operator = DIALECT.operator_named(kind).object.of(descriptor)
-    return cast(OnnxRound | OnnxFloor | OnnxCeil | OnnxCast, operator)
+    operator = row.object.of(descriptor)
+    if isinstance(operator, OnnxQuantizeLinear | OnnxDequantizeLinear):
+        # Without output_dtype the type is that of a tensor.
+        operator = replace(operator, to=operator.to if attributes.get("output_dtype") else None)
+    return cast(OnnxOperator, operator)
 
 
-#: The operators that are read, and the attributes of Cast.
+#: The operators that are read, and the attributes of those that have any.
 _KINDS = tuple(operator.name for operator in DIALECT.operators)
-_OF_CAST = frozenset({"to", "saturate", "round_mode"})
+_ATTRIBUTES: dict[str, tuple[str, ...]] = {
+    "Cast": ("to", "saturate", "round_mode"),
+    **{name: tuple(attributes) for name, attributes in SINCE.items()},
+}
 #: AttributeProto.AttributeType.
 _STRING = 3
 
