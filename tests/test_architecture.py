@@ -135,8 +135,14 @@ TOPS: dict[Path, dict[str, set[str]]] = {
 
 
 #: What the product is judged by.
-JUDGES = ("reference", "patterns", "conversions/reference", "conversions/patterns")
-JUDGE_MODULES = ("reference", "patterns", "conversions.reference", "conversions.patterns")
+JUDGES = (
+    "reference",
+    "patterns",
+    "conversions/reference",
+    "conversions/linear",
+    "conversions/patterns",
+)
+JUDGE_MODULES = tuple(judge.replace("/", ".") for judge in JUDGES)
 #: What HTTP stands on; of the wire's modules http1 and native alone.
 HTTP_MODULES = (
     "tensor_round_service.net",

@@ -75,7 +75,9 @@ OperatorName = Annotated[
     typer.Option(
         metavar="NAME",
         autocompletion=lambda: list(OPERATORS),
-        help=f"The operator to verify: {', '.join(OPERATORS)}.",
+        help=f"The operator to verify: {', '.join(OPERATORS)}. A function of Python casts as "
+        "(x, dtype), quantizes, dequantizes and fake-quantizes as (x, scale, zero_point), whose "
+        "zero point has the type of the codes, and quantizes blocks as (x, format, scale).",
     ),
 ]
 DTypes = Annotated[

@@ -31,7 +31,7 @@ def quantizer(
             sizes = [1] * x.ndim
             sizes[axis] = scale.size
             scale, zero_point = scale.reshape(sizes), zero_point.reshape(sizes)
-        ends = np.iinfo(zero_point.dtype)
+        ends = ml_dtypes.iinfo(zero_point.dtype)
         q = divide(x, scales(scale))
         if inside:
             return np.clip(round_(q + zero_point.astype(q.dtype)), ends.min, ends.max).astype(
@@ -43,6 +43,28 @@ def quantizer(
             whole = saturate(whole)
         total = whole + zero_point.astype(np.int64)
         return np.clip(total, ends.min, ends.max).astype(zero_point.dtype)
+
+    return kernel
+
+
+def to_floats(*, always: bool | None = None) -> Any:
+    """A quantization to floats, which may saturate always or never; it has one zero point."""
+
+    def kernel(
+        x: Array, scale: Array, zero_point: Array, axis: int = 0, saturate: bool = True
+    ) -> Array:
+        if zero_point.any():
+            raise NotImplementedError("zero points of floats")
+        if scale.ndim:
+            sizes = [1] * x.ndim
+            sizes[axis] = scale.size
+            scale = scale.reshape(sizes)
+        q = (x / scale).astype(np.float32)
+        if saturate if always is None else always:
+            most = np.float32(ml_dtypes.finfo(zero_point.dtype).max)
+            q = np.where(np.isnan(q), q, np.clip(q, -most, most))
+        found: Array = q.astype(zero_point.dtype)
+        return found
 
     return kernel
 
@@ -154,6 +176,8 @@ QUANTIZED: dict[str, tuple[Any, tuple[str, str]]] = {
         TO_INT8,
     ),
     "no saturation": (wrapping, TO_UINT8),
+    "does not saturate": (to_floats(always=False), ("float32", "float8_e5m2")),
+    "saturates": (to_floats(always=True), ("float16", "float8_e4m3fnuz")),
 }
 
 
@@ -223,10 +247,12 @@ def test_a_wrong_dequantization_is_named(deviation: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_a_right_dequantization_passes() -> None:
-    report = conformance.verify(dequantizer(), operator="dequantize_linear", dtypes=["int8"])
+@pytest.mark.parametrize("source", ["int8", "uint4", "int32"])
+def test_a_right_dequantization_passes(source: Any) -> None:
+    asked: Any = {"dtypes": [source, "float32"]}
+    report = conformance.verify(dequantizer(), operator="dequantize_linear", **asked)
     assert report.right, str(report)
-    assert len(report.verdicts) == 6
+    assert len(report.verdicts) == 2
 
 
 def test_every_deviation_is_planted() -> None:
@@ -244,10 +270,75 @@ def test_a_wrong_quantization_is_named(deviation: str) -> None:
     assert names(report) - {()} == {(deviation,)}
 
 
+@pytest.mark.parametrize("target", ["int8", "uint16", "int4"])
 @pytest.mark.parametrize("source", ["float32", "float16", "bfloat16"])
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_a_right_quantization_passes(source: str) -> None:
-    report = conformance.verify(quantizer(), operator="quantize_linear", dtypes=[source])
+def test_a_right_quantization_passes(source: str, target: str) -> None:
+    asked: Any = {"dtypes": [source, target]}
+    report = conformance.verify(quantizer(), operator="quantize_linear", **asked)
     assert report.right, str(report)
-    assert len(report.verdicts) == 8
+    assert len(report.verdicts) == 2
     assert {row.why for row in report.lacking} == {"it has no parameter block_size"}
+
+
+@pytest.mark.parametrize("target", ["float8_e4m3fn", "float8_e5m2fnuz", "float4_e2m1fn"])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_right_quantization_to_floats_passes_without_zero_points(target: str) -> None:
+    asked: Any = {"dtypes": ["float32", target]}
+    report = conformance.verify(to_floats(), operator="quantize_linear", **asked)
+    assert report.right, str(report)
+    for verdict in report.verdicts:
+        assert verdict.refused == ("zero points 3: NotImplementedError: zero points of floats",)
+
+
+def by_steps(x: Array, scale: Array, zero_point: Array) -> Array:
+    """A fake quantization of both steps."""
+    found: Array = dequantizer()(quantizer()(x, scale, zero_point), scale, zero_point)
+    return found
+
+
+def by_reciprocal(x: Array, scale: Array, zero_point: Any, quant_min: int, quant_max: int) -> Array:
+    """PyTorch's formula."""
+    q = np.rint(x * (np.float32(1) / scale) + np.float32(zero_point))
+    steps = np.clip(q, quant_min, quant_max).astype(np.int64) - int(zero_point)
+    found: Array = steps.astype(np.float32) * scale
+    return found
+
+
+@pytest.mark.parametrize(
+    ("kernel", "through", "expected"),
+    [
+        (by_steps, "int8", ()),
+        (by_steps, "uint4", ()),
+        (by_reciprocal, "int4", ("zero point inside", "reciprocal")),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_fake_quantization_is_judged_by_its_numbers(
+    kernel: Any, through: Any, expected: tuple[str, ...]
+) -> None:
+    asked: Any = {"dtypes": ["float32", through]}
+    report = conformance.verify(kernel, operator="fake_quantize", **asked)
+    (verdict,) = report.verdicts
+    assert verdict.dtype == f"float32 through {through}, per tensor"
+    assert tuple(one.name for one in verdict.explanation.deviations) == expected, str(report)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("operator", "dtypes"),
+    [
+        ("quantize_linear", ["float32", "int8"]),
+        ("quantize_linear", ["float16", "float8_e4m3fn"]),
+        ("quantize_linear", ["int32", "uint4"]),
+        ("quantize_linear", ["bfloat16", "float4_e2m1fn"]),
+        ("dequantize_linear", ["int4", "float16"]),
+        ("dequantize_linear", ["float8_e5m2fnuz", "bfloat16"]),
+        ("dequantize_linear", ["int32", "float32"]),
+    ],
+)
+def test_the_engine_is_right_in_every_layout(operator: Any, dtypes: Any) -> None:
+    report = conformance.verify("service:local:", operator=operator, dtypes=dtypes)
+    assert report.right, str(report)
+    assert not report.lacking
+    assert not [verdict.refused for verdict in report.verdicts if verdict.refused]

@@ -19,7 +19,7 @@ import pytest
 import tensor_round_verify as conformance
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round_verify import CannotVerify, ModelReport, NotSupported, all_patterns, verify_model
-from tensor_round_verify.conversions.reference import dequantized
+from tensor_round_verify.conversions.linear import dequantized
 from tensor_round_verify.graphs.graph import (
     Casting,
     Dequantizing,
@@ -348,13 +348,15 @@ def test_a_dequantization_is_the_product_rounded_once(dtype: str) -> None:
 
 def test_products_beyond_the_largest_and_of_zero() -> None:
     scales = np.array([60000, 60000, 0.5, 0.5], np.float16).view(np.uint16)
-    integers = np.array([2, -2, 0, -1])
-    found = dequantized(integers, scales, "float16").view(np.float16)
+    integers = np.array([2, -2, 0, -1], np.int16).view(np.uint16)
+    types = "int16", "float16", "float16"
+    found = dequantized(integers, scales, None, types).view(np.float16)
     assert [str(value) for value in found] == ["inf", "-inf", "0.0", "-0.5"]
     odd = np.array([0x3C01], np.uint16)
     exact = Fraction(65535) * (1 + Fraction(1, 1024))
     assert exact > 65504 + 16  # half a place beyond the largest
-    assert dequantized(np.array([65535]), odd, "float16")[0] == 0x7C00
+    whole = np.array([65535], np.uint16)
+    assert dequantized(whole, odd, None, ("uint16", *types[1:]))[0] == 0x7C00
 
 
 LACKING: dict[str, tuple[Rule, list[Array], str]] = {
@@ -369,7 +371,7 @@ LACKING: dict[str, tuple[Rule, list[Array], str]] = {
     "float64": (Quantizing(0), [np.float64([1]), np.float64([1])], "float64 to uint8"),
     "fp8-point": (
         Quantizing(0),
-        [np.float32([1]), np.float32([1]), np.zeros(1, ml_dtypes.float8_e5m2)],
+        [np.float32([1]), np.float32([1]), np.ones(1, ml_dtypes.float8_e5m2)],
         "zero point of float8_e5m2",
     ),
     "bool": (Rounding("ties_to_even"), [np.array([True])], "has type bool"),

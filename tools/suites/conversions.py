@@ -67,7 +67,7 @@ def hard(how: How) -> Operands:
     """Operands for which every deviation of the conversion is wrong somewhere."""
     if isinstance(how, Cast):
         return Operands.of_cast(cast_operands(how.source, how.target))
-    own = trials(how.source, how.target, per_axis=False)
+    own = trials(how.source, how.codes, how.scale_type, per_axis=False)
     return Operands.joined([trial.operands() for trial in own])
 
 

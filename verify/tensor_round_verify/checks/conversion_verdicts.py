@@ -111,12 +111,11 @@ def effects(got: Bits, want: Bits, target: str) -> npt.NDArray[np.uint8]:
 
 def given(how: AnyHow, operands: Operands, place: int) -> str:
     """By what an operand was converted, in words."""
-    if not operands.scales.size:
+    if isinstance(how, Cast):
         return ""
     point = int(operands.zero_points[place])
-    if isinstance(how, Cast | Quantization | Dequantization):
-        kind = how.target if isinstance(how, Dequantization) else how.source
-        scale = operands.scales[place : place + 1].view(BY_NAME[kind].numpy)[0]
+    if isinstance(how, Quantization | Dequantization):
+        scale = operands.scales[place : place + 1].view(BY_NAME[how.scale_type].numpy)[0]
         return f"by scale {scale!s} and zero point {point}"
     by = "" if how.tensor_scale == 1 else f" and the tensor's {how.tensor_scale:.9g}"
     if isinstance(how, BlockDequantization):

@@ -14,7 +14,7 @@ from tensor_round.contract.errors import CannotVerify
 
 from ..conversions.blocks.formats import FORMATS
 from ..conversions.blocks.quantization import BlockDequantization, BlockQuantization
-from ..conversions.conversion import Cast, Dequantization, Quantization
+from ..conversions.conversion import Cast, Dequantization, FakeQuantization, Quantization
 from ..conversions.deviation import AnyHow
 from ..conversions.patterns import Operands, cast_operands
 from ..conversions.reference import decoded, encoded, is_infinite
@@ -25,6 +25,7 @@ from ..runtimes.runtime import (
     Casts,
     Dequantizes,
     DequantizesBlocks,
+    FakeQuantizes,
     NotSupported,
     Quantizes,
     QuantizesBlocks,
@@ -39,7 +40,12 @@ from .repeatability import Tried
 from .sample_arrays import Elements
 
 ConversionOperator = Literal[
-    "cast", "quantize_linear", "dequantize_linear", "block_quantize", "block_dequantize"
+    "cast",
+    "quantize_linear",
+    "dequantize_linear",
+    "fake_quantize",
+    "block_quantize",
+    "block_dequantize",
 ]
 
 #: The operator of each kind of conversion.
@@ -47,24 +53,29 @@ OPERATORS: dict[type[AnyHow], ConversionOperator] = {
     Cast: "cast",
     Quantization: "quantize_linear",
     Dequantization: "dequantize_linear",
+    FakeQuantization: "fake_quantize",
     BlockQuantization: "block_quantize",
     BlockDequantization: "block_dequantize",
 }
-#: The types that each operator converts from, and those that it converts to.
+#: The types that each operator converts from, and those that it converts to or through.
 _NARROW = ("float32", "float16", "bfloat16")
 _TYPES = tuple(BY_NAME)
-_INTEGERS = ("int8", "uint8", "int16", "uint16")
+_INTEGERS = ("int8", "uint8", "int16", "uint16", "int4", "uint4")
+_EIGHT_BITS = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
+_CODES = (*_INTEGERS, *_EIGHT_BITS, "float4_e2m1fn")
 SOURCES = {
     "cast": _TYPES,
-    "quantize_linear": _NARROW,
-    "dequantize_linear": _INTEGERS,
+    "quantize_linear": (*_NARROW, "int32"),
+    "dequantize_linear": (*_CODES, "int32"),
+    "fake_quantize": _NARROW,
     "block_quantize": _NARROW,
     "block_dequantize": tuple(FORMATS),
 }
 TARGETS = {
     "cast": _TYPES,
-    "quantize_linear": _INTEGERS,
+    "quantize_linear": _CODES,
     "dequantize_linear": _NARROW,
+    "fake_quantize": _CODES,
     "block_quantize": tuple(FORMATS),
     "block_dequantize": _NARROW,
 }
@@ -127,9 +138,15 @@ def _between(
         for how in casts(source, target):
             yield replace(how, rule=rule) if rule in how.rules else how
     else:
-        kind = Quantization if operator == "quantize_linear" else Dequantization
-        for per_axis, blocked in ((False, False), (True, False), (False, True)):
-            yield kind(source, target, per_axis, blocked)
+        for layout in ((False, False), (True, False), (False, True)):
+            if operator == "dequantize_linear":
+                yield Dequantization(source, target, *layout)
+            elif operator == "fake_quantize":
+                yield FakeQuantization(source, source, *layout, through=target)
+            else:
+                yield Quantization(source, target, *layout)
+                if not any(layout) and target.startswith("float8"):
+                    yield Quantization(source, target, saturate=False)
 
 
 def casts(source: str, target: str) -> Iterator[Cast]:
@@ -166,7 +183,10 @@ def conversion_verdict(
 def _verdict(runtime: Runtime, how: AnyHow, effort: Effort) -> Verdict:
     if isinstance(how, Cast) and isinstance(runtime, Casts):
         return _cast_verdict(runtime.cast(how), how, effort)
-    if isinstance(how, Quantization) and isinstance(runtime, Quantizes):
+    if isinstance(how, FakeQuantization):
+        if isinstance(runtime, FakeQuantizes):
+            return linear_verdict(runtime, runtime.fake_quantize(how), how, effort)
+    elif isinstance(how, Quantization) and isinstance(runtime, Quantizes):
         return linear_verdict(runtime, runtime.quantize(how), how, effort)
     if isinstance(how, Dequantization) and isinstance(runtime, Dequantizes):
         return linear_verdict(runtime, runtime.dequantize(how), how, effort)

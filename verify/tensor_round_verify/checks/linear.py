@@ -12,7 +12,8 @@ from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import CannotVerify
 
 from ..conversions.conversion import Dequantization, Quantization
-from ..conversions.patterns import Operands, Trial, integer_trials, trials
+from ..conversions.linear import expanded
+from ..conversions.patterns import Operands, Trial, code_trials, has_nan, trials
 from ..explain import Differs
 from ..reference import FLOATS, Bits, bits_type, differs
 from ..report import CallFault, Example, Verdict
@@ -37,16 +38,27 @@ AXES = (
     ((2, 3, 4), -1),
     ((2, 3, 4, 2, 3), 2),
 )
+#: Shapes with an axis and a size of its blocks, the last one of which may be shorter.
+BLOCKS = (
+    ((64,), 0, 32),
+    ((3, 64), 1, 16),
+    ((64, 3), 0, 32),
+    ((4, 67), -1, 1),
+    ((2, 1024), 1, 128),
+    ((3, 6, 5), 1, 2),
+    ((1, 33), 1, 33),
+    ((2, 19), 1, 8),
+    ((2, 3, 34, 2), 2, 32),
+)
 
 
 def linear_verdict(runtime: Runtime, convert: QuantizeBits, how: Linear, effort: Effort) -> Verdict:
     """The verdict on a quantization or dequantization; raises :class:`NotSupported`."""
-    some = trials if isinstance(how, Quantization) else integer_trials
     has_channels = how.per_axis or how.blocked
     differ = partial(differs, dtype=how.target)
     done: list[tuple[Trial, Tried]] = []
     refused: dict[str, set[int]] = {}
-    for trial in some(how.source, how.target, per_axis=has_channels):
+    for trial in _trials(how, per_axis=has_channels):
         try:
             if has_channels:  # an element's place is its channel's
                 got = convert(trial)
@@ -55,8 +67,14 @@ def linear_verdict(runtime: Runtime, convert: QuantizeBits, how: Linear, effort:
                 want = how.results(trial.operands())
                 tried = Tried.of(partial(_by, convert, trial), trial.bits, want, differ)
             done.append((trial, tried))
-        except NotSupported as error:
-            refused.setdefault(error.detail, set()).update(trial.zero_points.tolist())
+        except CannotVerify as error:
+            # Some types have no other zero points than 0.
+            is_known = isinstance(error, NotSupported) or (
+                has_one_zero(how) and trial.zero_points.any() and not isinstance(error, TimedOut)
+            )
+            if not is_known:
+                raise
+            refused.setdefault(error.reason, set()).update(trial.zero_points.tolist())
     if not done:
         raise NotSupported(next(iter(refused)))
     operands = Operands.joined([trial.operands() for trial, _ in done])
@@ -83,7 +101,7 @@ def linear_verdict(runtime: Runtime, convert: QuantizeBits, how: Linear, effort:
         cause = "differs from call to call: the first tensor gives other results later"
         calls = Findings((CallFault(cause),), unsteady=True)
     specials = tuple(_of_nans(convert, how, trial))
-    alike = f"{how.source} to {how.target}"
+    alike = how.named
     found = replace(found, alike=alike, refused=tuple(skipped), specials=specials)
     return calls.added_to(found)
 
@@ -96,24 +114,51 @@ def _call(convert: QuantizeBits, trial: Trial, x: Values) -> object:
     return convert.call(replace(trial, view=x))
 
 
+def _trials(how: Linear, *, per_axis: bool) -> Iterator[Trial]:
+    if isinstance(how, Quantization):
+        return trials(how.source, how.codes, how.scale_type, per_axis=per_axis)
+    return code_trials(how.source, how.scale_type, per_axis=per_axis)
+
+
+def has_one_zero(how: Linear) -> bool:
+    """Whether runtimes may take no zero point but 0: of floats, and of int32."""
+    return how.codes in FLOATS or how.codes == "int32"
+
+
 def _of_axes(
     convert: QuantizeBits, how: Linear, trial: Trial, tried: Tried, differ: Differs
 ) -> Findings:
-    """Arrays whose channels lie along several axes, and the same call again."""
+    """Arrays whose channels or blocks lie along several axes, and the same call again."""
     if differ(convert(trial), tried.got).any():
         return Findings((CallFault("differs from call to call"),), unsteady=True)
     wrong: dict[str, Example] = {}
     refused = list[str]()
     count, draw = trial.bits.size // trial.scales.size, np.random.default_rng(754)
-    for shape, axis in () if how.blocked else AXES:
+    for shape, axis, block in BLOCKS if how.blocked else [(*each, 1) for each in AXES]:
+        # Of each scale, the channel or the block that it is of in the trial.
         sizes = [1] * len(shape)
-        sizes[axis] = trial.scales.size
-        channels = np.arange(trial.scales.size).reshape(sizes)
-        places = channels * count + draw.integers(0, count, shape)
+        sizes[axis] = -(-shape[axis] // block)
+        if how.blocked:
+            sizes = [*shape]
+            sizes[axis] = -(-shape[axis] // block)
+        own = np.arange(np.prod(sizes)).reshape(sizes) % trial.scales.size
+        blocks = [-(-size // each) for size, each in zip(shape, sizes, strict=True)]
+        blocks[axis] = block
+        places = expanded(own, shape, blocks) * count + draw.integers(0, count, shape)
         view = trial.bits[places].view(BY_NAME[how.source].numpy)
-        told = f"axis {axis} of shape {shape}"
+        own = own if how.blocked else own.reshape(-1)
+        tensor = replace(
+            trial,
+            scales=trial.scales[own],
+            zero_points=trial.zero_points[own],
+            view=view,
+            axis=axis,
+            block_size=block,
+        )
+        size = f" in blocks of {block}" if how.blocked else ""
+        told = f"axis {axis} of shape {shape}{size}"
         try:
-            found = convert.call(replace(trial, view=view, axis=axis))
+            found = convert.call(tensor)
             got = patterns(found, shape, how.target, "it").reshape(-1)
         except TimedOut:
             raise
@@ -133,7 +178,7 @@ def _of_axes(
 
 def _of_nans(convert: QuantizeBits, how: Linear, trial: Trial) -> Iterator[str]:
     """What a NaN becomes, of which there is no rule."""
-    if how.source not in FLOATS or how.per_axis or how.blocked:
+    if how.source not in FLOATS or how.per_axis or how.blocked or has_nan(how.codes):
         return
     nan = np.full(8, np.nan).astype(BY_NAME[how.source].numpy).view(bits_type(how.source))
     try:

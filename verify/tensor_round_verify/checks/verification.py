@@ -64,12 +64,13 @@ def verify(
     ``nans`` is the required result for a NaN: the same ``bits``, a ``quiet`` NaN, which IEEE 754
     requires, or ``any`` NaN. By default any NaN is right, and the report lists changed bits.
 
-    The ``operator`` ``cast``, ``quantize_linear`` or ``dequantize_linear`` verifies these
-    conversions instead, at every tie and every number of the target; two ``dtypes`` are those of
-    operands and results. With ``block_quantize`` or ``block_dequantize``, ``dtypes``
-    are block formats, such as ``mxfp4_e2m1``, and types of operands; ``scale`` is the rule of
-    scales: ``floor``, which is the specification's, ``ceil``, ``rceil`` or ``even``. ``nans`` and
-    ``every`` have no effect on conversions.
+    The ``operator`` ``cast``, ``quantize_linear``, ``dequantize_linear`` or ``fake_quantize``
+    verifies these conversions instead, at every tie and every number of the target; two ``dtypes``
+    are those of operands and results, or of fake quantization those of operands and codes. With
+    ``block_quantize`` or ``block_dequantize``, ``dtypes`` are block formats, such as
+    ``mxfp4_e2m1``, and types of operands; ``scale`` is the rule of scales: ``floor``, which is the
+    specification's, ``ceil``, ``rceil`` or ``even``. ``nans`` and ``every`` have no effect on
+    conversions.
 
     ``repeat`` is how often the same array is given again, for faults of few calls. ``large`` also
     tries arrays of 2^24 + 19 elements and of 2 and 4 GiB, which take three times as much memory.

@@ -8,19 +8,11 @@ from tensor_round.contract.differences.classes import Codes, ElementClass, Patte
 
 from ..reference import FLOAT_FORMATS, Bits, is_nan, rounded
 from .blocks.quantization import BlockDequantization, BlockQuantization
-from .conversion import Cast, Dequantization
+from .conversion import Cast, Dequantization, Quantization
 from .deviation import AnyHow
+from .linear import divided, nearest_integers, product
 from .patterns import Operands
-from .reference import (
-    Numbers,
-    decoded,
-    divided,
-    encoded,
-    ends,
-    integers_of,
-    is_infinite,
-    products,
-)
+from .reference import Numbers, decoded, encoded, ends, is_infinite, read
 
 
 class ConversionClass(ElementClass):
@@ -54,11 +46,15 @@ def classes_of(how: AnyHow, operands: Operands) -> Codes:
         codes[is_nan(how.target, how.results(operands))] = ConversionClass.NAN
         return codes
     if isinstance(how, Dequantization):
-        integers = how.integers(operands)
-        codes = _of_numbers(products(integers, operands.scales, how.target), how.target)
-        codes[integers == 0] = ConversionClass.POSITIVE_ZERO
+        products = product(how.differences(operands), read(operands.scales, how.target))
+        codes = _of_numbers(products.numbers, how.target)
+        negative = products.numbers.negative
+        codes[products.is_zero & negative] = ConversionClass.NEGATIVE_ZERO
+        codes[products.is_zero & ~negative] = ConversionClass.POSITIVE_ZERO
+        codes[products.infinite] = ConversionClass.INFINITY
+        codes[products.nan] = ConversionClass.NAN
         return codes
-    return _of_quotient(operands, how.source, how.target)
+    return _of_quotient(how, operands)
 
 
 def _of_numbers(numbers: Numbers, target: str) -> Codes:
@@ -76,22 +72,25 @@ def _of_numbers(numbers: Numbers, target: str) -> Codes:
     return codes
 
 
-def _of_quotient(operands: Operands, source: str, target: str) -> Codes:
+def _of_quotient(how: Quantization, operands: Operands) -> Codes:
     """The class of each operand of a quantization, by its quotient."""
-    bits = operands.bits
-    quotients = divided(bits, operands.scales, source)
-    integral = rounded(quotients, source, "ties_to_even")
-    sums = integers_of(integral, source) + operands.zero_points
-    least, most = ends(target)
-    kinds = classify(quotients, source, integral)
-    before = classify(quotients - quotients.dtype.type(1), source, integral)
+    bits, real = operands.bits, how.scale_type
+    quotients = divided(bits, operands.scales, (how.source, real), real)
+    if how.codes in FLOAT_FORMATS:
+        codes = _of_numbers(decoded(quotients, real), how.codes)
+        return _with_specials(codes, bits, how.source)
+    integral = rounded(quotients, real, "ties_to_even")
+    sums = nearest_integers(read(quotients, real)) + operands.zero_points
+    least, most = ends(how.codes)
+    kinds = classify(quotients, real, integral)
+    before = classify(quotients - quotients.dtype.type(1), real, integral)
     codes = np.full(bits.shape, ConversionClass.OTHER, np.uint8)
     codes[quotients == integral] = ConversionClass.REPRESENTABLE
     near = (kinds == PatternClass.NEXT_BELOW_A_TIE) | (before == PatternClass.EXACT_TIE)
     codes[near] = ConversionClass.NEXT_TO_A_TIE
     codes[kinds == PatternClass.EXACT_TIE] = ConversionClass.EXACT_TIE
     codes[(sums < least) | (sums > most)] = ConversionClass.BEYOND_THE_LARGEST
-    return _with_specials(codes, bits, source)
+    return _with_specials(codes, bits, how.source)
 
 
 def _of_block(how: BlockQuantization, operands: Operands) -> Codes:

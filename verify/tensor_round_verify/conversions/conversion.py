@@ -21,20 +21,26 @@ from ..reference import (
     Format,
     bits_type,
     is_nan,
-    rounded,
+)
+from .linear import (
+    coded,
+    dequantized,
+    difference,
+    divided,
+    multiplied,
+    nearest_integers,
+    of_integers,
 )
 from .patterns import Operands, Trial
 from .reference import (
     INTEGER_RULES,
     UNSIGNED_RULES,
+    Extended,
     Integers,
-    as_bits,
     cast,
-    dequantized,
-    divided,
     ends,
-    integers_of,
     is_infinite,
+    read,
     saturated,
 )
 
@@ -181,21 +187,24 @@ def _flush(bits: Bits, fmt: Format) -> Bits:
     return np.where((bits ^ sign) < 1 << fmt.fraction_bits, sign, bits)
 
 
-#: A function of (operands, scales, type) that returns the quotients and their type.
-Quotient = Callable[[Bits, Bits, str], tuple[Bits, str]]
+#: A function of (operands, scales, their types) that returns the quotients and their type.
+Quotient = Callable[[Bits, Bits, tuple[str, str]], tuple[Bits, str]]
 
 
-def _divided(bits: Bits, scales: Bits, dtype: str) -> tuple[Bits, str]:
-    return divided(bits, scales, dtype), dtype
+def _divided(bits: Bits, scales: Bits, types: tuple[str, str]) -> tuple[Bits, str]:
+    return divided(bits, scales, types, types[1]), types[1]
 
 
 def computed(compute: Callable[[Array, Array], Array], wide: str = "") -> Quotient:
-    """The quotients by the processor, of operands and scales in their own type or a wider one."""
+    """The quotients by the processor, of operands and scales in the scales' type or a wider one."""
 
-    def quotient(bits: Bits, scales: Bits, dtype: str) -> tuple[Bits, str]:
-        own, kind = BY_NAME[dtype].numpy, wide or dtype
+    def quotient(bits: Bits, scales: Bits, types: tuple[str, str]) -> tuple[Bits, str]:
+        kind = wide or types[1]
         with np.errstate(all="ignore"):
-            x, by = (each.view(own).astype(BY_NAME[kind].numpy) for each in (bits, scales))
+            x, by = (
+                each.view(BY_NAME[own].numpy).astype(BY_NAME[kind].numpy)
+                for each, own in zip((bits, scales), types, strict=True)
+            )
             return compute(x, by).view(bits_type(kind)), kind
 
     return quotient
@@ -203,7 +212,7 @@ def computed(compute: Callable[[Array, Array], Array], wide: str = "") -> Quotie
 
 @dataclass(frozen=True, slots=True)
 class _Linear:
-    """A linear quantization, or the way back; its scales have the type of its floats."""
+    """A linear quantization, or the way back."""
 
     source: str
     target: str
@@ -217,53 +226,69 @@ class _Linear:
     def name(self) -> str:
         """The name in reports: the types, and how scales are laid out."""
         layout = "in blocks" if self.blocked else "per axis" if self.per_axis else "per tensor"
-        return f"{self.source} to {self.target}, {layout}"
+        return f"{self.named}, {layout}"
 
     @property
-    def _types(self) -> tuple[str, str]:
-        """The float and the integer type."""
-        some = self.source, self.target
-        return some if self.source in FLOAT_FORMATS else some[::-1]
+    def named(self) -> str:
+        """The types."""
+        return f"{self.source} to {self.target}"
+
+    @property
+    def codes(self) -> str:
+        """The type that is quantized to, and that of zero points."""
+        return self.target
+
+    @property
+    def scale_type(self) -> str:
+        """The type of the scales: that of the floats, beside integers float32."""
+        return self.source if self.source in FLOAT_FORMATS else "float32"
 
     def arrays(self, trial: Trial) -> tuple[Array, Array, Array]:
         """Operands, scales and zero points.
 
         Per axis each channel is a row, and has one of both; in blocks a row has two.
         """
-        real, integer = self._types
         x = trial.view
         if x is None:
             x = aligned(trial.bits).view(BY_NAME[self.source].numpy)
-        scales = trial.scales.copy().view(BY_NAME[real].numpy)
-        points = trial.zero_points.astype(BY_NAME[integer].numpy)
+        scales = trial.scales.copy().view(BY_NAME[self.scale_type].numpy)
+        points = trial.zero_points.astype(BY_NAME[self.codes].numpy)
         if not (self.per_axis or self.blocked):
             return x, scales.reshape(()), points.reshape(())
         if trial.view is None:
             x = x.reshape(scales.size // (2 if self.blocked else 1), -1)
-        if self.blocked:
-            scales, points = scales.reshape(-1, 2), points.reshape(-1, 2)
+            if self.blocked:
+                scales, points = scales.reshape(-1, 2), points.reshape(-1, 2)
         return x, scales, points
 
-    def _scales(self, operands: Operands, real: str) -> Bits:
+    def _scales(self, operands: Operands) -> Bits:
         """The scales, with the deviations that change them."""
-        has_peers = self.first_scale and operands.peers.size
+        has_peers, real = self.first_scale and operands.peers.size, self.scale_type
         scales = operands.peers if has_peers else operands.scales
         if self.scale_in:
             there = cast(scales, real, self.scale_in, "ties_to_even", saturate=False)
             scales = cast(there, self.scale_in, real, "ties_to_even", saturate=False)
         return scales
 
+    def _points(self, operands: Operands) -> Bits:
+        """The patterns of the zero points."""
+        points: Array = operands.zero_points.astype(BY_NAME[self.codes].numpy)
+        return points.view(bits_type(self.codes))
+
     def options(self, trial: Trial) -> dict[str, int]:
         """The axis of the scales, and the size of blocks."""
-        if self.blocked:
+        if self.blocked and trial.view is None:
             return {"axis": 1, "block_size": trial.bits.size // trial.scales.size}
-        return {"axis": trial.axis} if self.per_axis else {}
+        blocks = {"block_size": trial.block_size} if self.blocked else {}
+        return {"axis": trial.axis, **blocks} if self.per_axis or self.blocked else {}
 
 
 @dataclass(frozen=True, slots=True)
 class Quantization(_Linear):
-    """A linear quantization and its rules. The defaults are right; a deviation changes them."""
+    """ONNX's QuantizeLinear and its rules. The defaults are right; a deviation changes them."""
 
+    #: Whether numbers beyond a float type become its largest; integers always saturate.
+    saturate: bool = True
     rounding: str = "ties_to_even"
     quotient: Quotient = field(default=_divided, repr=False)
     magnitudes: bool = False
@@ -276,12 +301,22 @@ class Quantization(_Linear):
     #: Whether the least integer of a signed type is left out.
     narrow: bool = False
 
+    @property
+    def named(self) -> str:
+        """The types, and whether a result may be beyond the largest."""
+        return f"{self.source} to {self.target}{'' if self.saturate else ', not saturated'}"
+
     def results(self, operands: Operands) -> Bits:
         """The results for these operands with their scales and zero points."""
-        points, scales = operands.zero_points, self._scales(operands, self.source)
-        quotients, dtype = self.quotient(operands.bits, scales, self.source)
+        return self.quantized(operands)
+
+    def quantized(self, operands: Operands) -> Bits:
+        """The codes."""
+        points = operands.zero_points
+        types = self.source, self.scale_type
+        quotients, dtype = self.quotient(operands.bits, self._scales(operands), types)
         if self.fused:
-            quotients, points = _fused(operands, self.source), np.zeros_like(points)
+            quotients, points = _fused(operands, types), np.zeros_like(points)
         if self.magnitudes:
             quotients = quotients & quotients.dtype.type(FLOAT_FORMATS[dtype].signless)
         if self.zero_point_inside:
@@ -289,36 +324,39 @@ class Quantization(_Linear):
             with np.errstate(all="ignore"):
                 sums: Array = quotients.view(own) + points.astype(own)
             quotients, points = sums.view(quotients.dtype), np.zeros_like(points)
-        integers = integers_of(_rounded(quotients, dtype, self.rounding), dtype)
+        decide = DECISIONS.get(self.rounding, self.rounding)
+        name = self.rounding.replace("q", "x")  # of the quotient
+        if name in FORMULAS:
+            quotients, decide = formula(name)(quotients, dtype, "", exact), "ties_to_even"
+        values = read(quotients, dtype)
+        if self.codes in FLOAT_FORMATS:
+            zero_points = self._points(operands)
+            return coded(values, zero_points, self.codes, decide, saturate=self.saturate)
         # x86 converts a NaN, the quotient by a scale that is lost, to the least integer.
-        integers = np.where(is_nan(dtype, quotients), -1 << 40, integers)
-        least, most = ends(self.target)
+        integers = np.where(values.nan, -1 << 40, nearest_integers(values, decide))
+        least, most = ends(self.codes)
         if self.clamped_first:
             integers = np.clip(integers, least, most)
         # x86 converts a number that does not fit into 32 bits to -2^31, whose last bits are 0.
         vast = np.abs(integers) >= 1 << 31
         if self.through_int32:
-            return saturated(np.where(vast, -1 << 31, integers) + points, self.target)
+            return saturated(np.where(vast, -1 << 31, integers) + points, self.codes)
         if self.wraps or self.clamped_first == "wraps":
-            return _last_bits(np.where(vast, 0, integers) + points, self.target)
-        return saturated(np.maximum(integers + points, least + self.narrow), self.target)
+            return _last_bits(np.where(vast, 0, integers) + points, self.codes)
+        return saturated(np.maximum(integers + points, least + self.narrow), self.codes)
 
 
-def _fused(operands: Operands, source: str) -> Bits:
+def _fused(operands: Operands, types: tuple[str, str]) -> Bits:
     """The sum x * (1 / scale) + zero point, rounded once: float64 holds the exact product."""
-    own = BY_NAME[source].numpy
+    x, scales = (
+        bits.view(BY_NAME[dtype].numpy)
+        for bits, dtype in zip((operands.bits, operands.scales), types, strict=True)
+    )
     with np.errstate(all="ignore"):
-        reciprocals = (own.type(1) / operands.scales.view(own)).astype(np.float64)
-        sums = operands.bits.view(own).astype(np.float64) * reciprocals + operands.zero_points
-        narrowed: Array = sums.astype(own)
-    return narrowed.view(operands.bits.dtype)
-
-
-def _rounded(bits: Bits, dtype: str, rounding: str) -> Bits:
-    name = rounding.replace("q", "x")  # of the quotient
-    if name in FORMULAS:
-        return formula(name)(bits, dtype, "", exact)
-    return rounded(bits, dtype, DECISIONS.get(rounding, rounding))
+        reciprocals = (scales.dtype.type(1) / scales).astype(np.float64)
+        sums = x.astype(np.float64) * reciprocals + operands.zero_points
+        narrowed: Array = sums.astype(scales.dtype)
+    return narrowed.view(operands.scales.dtype)
 
 
 def _last_bits(integers: Integers, target: str) -> Bits:
@@ -326,8 +364,34 @@ def _last_bits(integers: Integers, target: str) -> Bits:
 
 
 @dataclass(frozen=True, slots=True)
+class FakeQuantization(Quantization):
+    """A quantization to the type ``through``, and the way back; the result has the source's type.
+
+    The defaults are right; a deviation changes them.
+    """
+
+    through: str = "int8"
+
+    @property
+    def named(self) -> str:
+        """The types, with the one on the way."""
+        return f"{self.source} through {self.through}"
+
+    @property
+    def codes(self) -> str:
+        """The type on the way."""
+        return self.through
+
+    def results(self, operands: Operands) -> Bits:
+        """The numbers that the codes stand for."""
+        types = self.through, self.scale_type, self.target
+        codes = self.quantized(operands)
+        return dequantized(codes, self._scales(operands), self._points(operands), types)
+
+
+@dataclass(frozen=True, slots=True)
 class Dequantization(_Linear):
-    """ONNX's DequantizeLinear: integers less their zero points, times scales of ``target``.
+    """ONNX's DequantizeLinear: codes less their zero points, times scales of ``target``.
 
     The defaults are right; a deviation changes them.
     """
@@ -339,27 +403,37 @@ class Dequantization(_Linear):
     product_in: str = ""
     flushed: bool = False
 
-    def integers(self, operands: Operands) -> Integers:
+    @property
+    def codes(self) -> str:
+        """The type of the operands, and that of zero points."""
+        return self.source
+
+    @property
+    def scale_type(self) -> str:
+        """The type of the results."""
+        return self.target
+
+    def differences(self, operands: Operands) -> Extended:
         """The operands less their zero points."""
-        values = operands.bits.view(BY_NAME[self.source].numpy).astype(np.int64)
-        if self.zero_point:
-            return values
-        found: Integers = values - operands.zero_points
-        return found.astype(BY_NAME[self.source].numpy).astype(np.int64) if self.wraps else found
+        points = None if self.zero_point else self._points(operands)
+        found = difference(operands.bits, points, self.source)
+        if not self.wraps:
+            return found
+        wrapped = nearest_integers(found).astype(BY_NAME[self.source].numpy)
+        return of_integers(wrapped.astype(np.int64))
 
     def results(self, operands: Operands) -> Bits:
         """The products, each rounded once."""
-        fmt, scales = FLOAT_FORMATS[self.target], self._scales(operands, self.target)
-        found = dequantized(self.integers(operands), scales, self.target)
+        fmt, scales = FLOAT_FORMATS[self.target], self._scales(operands)
+        types = self.target, self.target
+        found = multiplied(self.differences(operands), scales, types)
         own = BY_NAME[self.target].numpy
         with np.errstate(all="ignore"):
-            if self.scale_in:  # it may be lost
-                products = self.integers(operands) * scales.view(own).astype(np.float64)
-                found = as_bits(products, self.target)
             if self.zero_point == "scaled":
-                less = dequantized(operands.zero_points, scales, self.target).view(own)
-                difference: Array = found.view(own) - less
-                found = difference.view(found.dtype)
+                points = difference(self._points(operands), None, self.source)
+                less = multiplied(points, scales, types).view(own)
+                less_of: Array = found.view(own) - less
+                found = less_of.view(found.dtype)
         if self.product_in:
             there = cast(found, self.target, self.product_in, "ties_to_even", saturate=False)
             found = cast(there, self.product_in, self.target, "ties_to_even", saturate=False)

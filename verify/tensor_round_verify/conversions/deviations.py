@@ -17,15 +17,24 @@ from ..deviation import NO_REPORT
 from ..reference import FLOAT_FORMATS, INTEGER_WIDTHS, Bits
 from .blocks import deviations as of_blocks
 from .blocks.quantization import BlockDequantization, BlockQuantization
-from .conversion import Cast, Dequantization, How, Quantization, Quotient, computed
+from .conversion import (
+    Cast,
+    Dequantization,
+    FakeQuantization,
+    How,
+    Quantization,
+    Quotient,
+    computed,
+)
 from .deviation import AnyHow, ConversionDeviation, deviated
-from .reference import cast, digits, divided
+from .linear import divided
+from .reference import cast, digits
 
 
 def _narrowed_to(narrow: str) -> Quotient:
-    def quotient(bits: Bits, scales: Bits, dtype: str) -> tuple[Bits, str]:
-        found = divided(bits, scales, dtype)
-        return cast(found, dtype, narrow, "ties_to_even", saturate=False), narrow
+    def quotient(bits: Bits, scales: Bits, types: tuple[str, str]) -> tuple[Bits, str]:
+        found = divided(bits, scales, types, types[1])
+        return cast(found, types[1], narrow, "ties_to_even", saturate=False), narrow
 
     return quotient
 
@@ -333,6 +342,8 @@ QUANTIZATIONS = (
         through_int32=True,
     ),
     _deviation("overflow", "no saturation", "keeps the last bits of larger numbers", wraps=True),
+    _deviation("overflow", "does not saturate", "never saturates", saturate=False),
+    _deviation("overflow", "saturates", "always saturates", saturate=True),
     _deviation(
         "overflow",
         "narrow range",
@@ -375,11 +386,7 @@ def _fits(deviation: ConversionDeviation, how: How) -> bool:
     if deviation.changes_nothing(how):
         return False
     if not isinstance(how, Cast):
-        narrow = changes.get("scale_in") or changes.get("product_in")
-        types = how.source, how.target
-        if "first_scale" in changes:
-            return how.per_axis or how.blocked
-        return narrow not in types and not ("narrow" in changes and how.target[0] == "u")
+        return _fits_linear(deviation, how)
     own, fmt = FLOAT_FORMATS.get(how.source), FLOAT_FORMATS.get(how.target)
     floats = [dtype for dtype in (how.source, how.target) if dtype in FLOAT_FORMATS]
     via = str(changes.get("via", ""))
@@ -412,6 +419,21 @@ def _fits(deviation: ConversionDeviation, how: How) -> bool:
     return fmt.has_zero or deviation.aspect != "zeros"
 
 
+def _fits_linear(deviation: ConversionDeviation, how: Quantization | Dequantization) -> bool:
+    changes, is_float = deviation.changes, how.codes in FLOAT_FORMATS
+    if how.scale_type in (changes.get("scale_in"), changes.get("product_in")):
+        return False
+    if "first_scale" in changes:
+        return how.per_axis or how.blocked
+    if isinstance(how, Dequantization):
+        return not (is_float and "wraps" in changes)
+    if "saturate" in changes:
+        return is_float and FLOAT_FORMATS[how.codes].nan is not None
+    if is_float:
+        return "quotient" in changes or deviation in (*ROUNDINGS, _TO_ODD)
+    return not ("narrow" in changes and how.codes[0] == "u")
+
+
 def _fits_integers(deviation: ConversionDeviation, how: Cast) -> bool:
     """Whether a deviation fits a cast from or to integers, or both."""
     changes = deviation.changes
@@ -432,7 +454,12 @@ def fitting(how: AnyHow) -> list[ConversionDeviation]:
     """The deviations that a conversion may have, some of them only beside another."""
     if isinstance(how, BlockQuantization | BlockDequantization):
         return of_blocks.fitting(how)
-    tables = {Cast: CASTS, Quantization: QUANTIZATIONS, Dequantization: DEQUANTIZATIONS}
+    tables = {
+        Cast: CASTS,
+        Quantization: QUANTIZATIONS,
+        FakeQuantization: QUANTIZATIONS,
+        Dequantization: DEQUANTIZATIONS,
+    }
     return [deviation for deviation in tables[type(how)] if _fits(deviation, how)]
 
 

@@ -13,9 +13,18 @@ import numpy.typing as npt
 
 from ..patterns import samples
 from ..reference import FLOAT_FORMATS, INTEGER_WIDTHS, Bits, all_patterns, bits_type, is_nan, width
-from .reference import Integers, Numbers, as_bits, decoded, encoded, ends
+from .reference import (
+    Integers,
+    Numbers,
+    as_bits,
+    decoded,
+    encoded,
+    ends,
+    is_infinite,
+)
 
 Array = npt.NDArray[Any]
+Doubles = npt.NDArray[np.float64]
 
 #: Random operands of a cast.
 RANDOM = 1 << 14
@@ -70,8 +79,8 @@ def _in_type(numbers: Numbers, dtype: str) -> Bits:
 class Trial:
     """One tensor to quantize or dequantize, with a scale and a zero point for each channel.
 
-    ``bits`` has the channels one after another, all of the same length. An array ``view`` has the
-    same elements, its channels along ``axis``.
+    ``bits`` has the channels one after another, all of the same length. An array ``view`` has
+    some of the elements, its channels along ``axis``, or in blocks there of ``block_size``.
     """
 
     bits: Bits
@@ -79,6 +88,7 @@ class Trial:
     zero_points: Integers
     view: Array | None = None
     axis: int = 0
+    block_size: int = 0
 
     def operands(self) -> Operands:
         """Every element with its scale and zero point."""
@@ -124,32 +134,47 @@ class Operands:
         return Operands(self.bits[places], self.scales[places], self.zero_points[places], peers)
 
 
-def trials(source: str, target: str, *, per_axis: bool) -> Iterator[Trial]:
-    """Tensors for each scale and zero point: quotients near the halves of the target's range."""
-    least, most = ends(target)
+def trials(source: str, target: str, real: str, *, per_axis: bool) -> Iterator[Trial]:
+    """Tensors for each scale, of type ``real``, and zero point.
+
+    The quotients are near the numbers of the target's range, and the ties between them.
+    """
     found = [
-        Trial(_near_halves(scale, point, source, target), as_bits(scale, source), np.array([point]))
-        for scale in (*SCALES, *(_extremes(source) if per_axis else ()))
-        for point in (0, 3, (least + most + 1) // 2 or most)
+        Trial(
+            _near_ties(scale, point, source, target, real), as_bits(scale, real), np.array([point])
+        )
+        for scale in (*SCALES, *(_extremes(real) if per_axis else ()))
+        for point in _some_points(target)[:3]
     ]
     return _joined(found) if per_axis else iter(found)
 
 
-def integer_trials(source: str, target: str, *, per_axis: bool) -> Iterator[Trial]:
-    """Tensors for each scale and zero point: every integer of 8 bits, of 16 those at edges."""
-    least, most = ends(source)
-    draw = np.random.default_rng(754)
-    some = np.arange(least, most + 1)
-    if some.size > 1 << 8:
-        near = [end + by for end in (least, 0, most) for by in range(-300, 301)]
-        some = np.unique(np.clip([*near, *draw.choice(some, 2000)], least, most))
-    bits = (some & ((1 << INTEGER_WIDTHS[source]) - 1)).astype(bits_type(source))
+def code_trials(source: str, real: str, *, per_axis: bool) -> Iterator[Trial]:
+    """Tensors for each scale and zero point: every pattern of 8 bits, of more those at edges."""
+    if width(source) <= 8:
+        bits = all_patterns(source)
+    else:
+        least, most = ends(source)
+        draw = np.random.default_rng(754)
+        edges = (least, 0, most, 1 << 24) if width(source) > 16 else (least, 0, most)
+        near = [end + by for end in edges for by in range(-300, 301)]
+        drawn = draw.integers(least, most, 2000, np.int64, endpoint=True)
+        some = np.unique(np.clip([*near, *drawn], least, most))
+        bits = (some & ((1 << width(source)) - 1)).astype(bits_type(source))
     found = [
-        Trial(bits, as_bits(scale, target), np.array([point]))
-        for scale in (*SCALES, *_extremes(target))
-        for point in (0, 3, least, most)
+        Trial(bits, as_bits(scale, real), np.array([point]))
+        for scale in (*SCALES, *_extremes(real))
+        for point in _some_points(source)[::-1]
     ]
     return _joined(found) if per_axis else iter(found)
+
+
+def _some_points(dtype: str) -> tuple[int, ...]:
+    """Zero points: those of quantization, and the ends of an integer type."""
+    if dtype in FLOAT_FORMATS:
+        return 0, 3
+    least, most = ends(dtype)
+    return 0, 3, (least + most + 1) // 2 or most, least, most
 
 
 def _extremes(dtype: str) -> tuple[float, float]:
@@ -171,20 +196,44 @@ def _joined(found: Sequence[Trial]) -> Iterator[Trial]:
             yield Trial(np.concatenate(bits), scales, points)
 
 
-def _near_halves(scale: float, point: int, source: str, target: str) -> Bits:
-    least, most = ends(target)
-    first, last = least - point - 3, most - point + 3
+def _near_ties(scale: float, point: int, source: str, target: str, real: str) -> Bits:
+    numbers = _numbers(target) if target in FLOAT_FORMATS else _halves(point, *ends(target))
+    near = as_bits((numbers - point) * scale, source)
+    around = [near + near.dtype.type(by) for by in range(_NEIGHBOURS + 1)]
+    around += [near[near > _NEIGHBOURS] - near.dtype.type(by) for by in range(1, _NEIGHBOURS + 1)]
+    zero, sign = 0, 1 << (width(source) - 1)
+    top = FLOAT_FORMATS[source].infinity if source in FLOAT_FORMATS else sign - 1
+    specials = [m | s for m in (zero, 1, top - 1, top, top + 1) for s in (0, sign)]
+    found = np.unique(np.concatenate([*around, np.array(specials, bits_type(source))]))
+    nan = is_nan(source, found)
+    return np.append(found[~nan], found[nan][:1]) if has_nan(target) else found[~nan]
+
+
+def has_nan(dtype: str) -> bool:
+    """Whether a NaN stays one in the type; for others there is no rule."""
+    return dtype in FLOAT_FORMATS and FLOAT_FORMATS[dtype].nan is not None
+
+
+def _numbers(target: str) -> Doubles:
+    """The numbers of a float type, the ties between them, and some beyond."""
+    bits = all_patterns(target)
+    exact = decoded(bits[~is_nan(target, bits) & ~is_infinite(target, bits)], target)
+    magnitude = np.ldexp(exact.significand.astype(np.float64), exact.exponent)
+    finite = np.unique(np.where(exact.negative, -magnitude, magnitude))
+    ties = (finite[1:] + finite[:-1]) / 2
+    largest = finite[-1]
+    beyond = largest + (finite[-1] - finite[-2]) * np.array([0.5, 1, 4])
+    found: Doubles = np.concatenate([finite, ties, beyond, -beyond])
+    return found
+
+
+def _halves(point: int, least: int, most: int) -> Doubles:
+    """The integers of a range and halves between them, some of a large one, and some beyond."""
+    first, last = least - 3, most + 3
     steps: list[int] = list(range(first, last + 1))
     if len(steps) > 600:
         draw = random.Random(754)
-        steps = [*range(first, first + 50), *range(-50, 50), *range(last - 50, last + 1)]
-        steps += [draw.randrange(first, last) for _ in range(400)]
-    halves = [by for step in steps for by in (step * scale, (step + 0.5) * scale)]
-    near = as_bits(halves, source)
-    around = [near + near.dtype.type(by) for by in range(_NEIGHBOURS + 1)]
-    around += [near[near > _NEIGHBOURS] - near.dtype.type(by) for by in range(1, _NEIGHBOURS + 1)]
-    fmt = FLOAT_FORMATS[source]
-    zero, top = 0, fmt.infinity
-    specials = [m | sign for m in (zero, 1, top - 1, top) for sign in (0, fmt.sign_bit)]
-    found = np.concatenate([*around, np.array(specials, bits_type(source))])
-    return np.unique(found[~is_nan(source, found)])
+        steps = [*range(first, first + 50), *range(point - 50, point + 50)]
+        steps += range(last - 50, last + 1)
+        steps += [draw.randrange(first - point, last - point) + point for _ in range(400)]
+    return np.array([by for step in steps for by in (step, step + 0.5)])

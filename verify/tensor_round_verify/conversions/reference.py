@@ -1,9 +1,9 @@
-"""Conversions between types and linear quantization, on bit patterns, in integers.
+"""Conversions between types, on bit patterns, in integers.
 
 Like the reference of rounding, this module uses no floating-point arithmetic and no code of the
 product. A number is a significand and the exponent of its last bit; :func:`encoded` rounds it to a
 type by IEEE 754-2019, sections 4.3 and 7.4. :func:`cast` adds what its section 5.4 and ONNX's
-Cast-25 say of other patterns, :func:`divided` and :func:`saturated` the rules of QuantizeLinear-25.
+Cast-25 say of other patterns.
 """
 
 from __future__ import annotations
@@ -35,8 +35,6 @@ UNSIGNED_RULES = ("nan", "saturate", "wrap")
 #: Directions that turn overflow into the largest finite number (section 7.4), and the values of
 #: ``negative`` for which they do.
 _STOPS = {"toward_zero": (False, True), "toward_positive": (True,), "toward_negative": (False,)}
-#: A magnitude beyond every integer type that is quantized to: it always saturates.
-_VAST = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +44,21 @@ class Numbers:
     negative: Flags
     significand: Significands
     exponent: Integers
+
+
+@dataclass(frozen=True, slots=True)
+class Extended:
+    """Numbers, infinities, whose significands have no meaning, and NaNs."""
+
+    numbers: Numbers
+    infinite: Flags
+    nan: Flags
+
+    @property
+    def is_zero(self) -> Flags:
+        """Which are zeros."""
+        zero: Flags = (self.numbers.significand == 0) & ~self.infinite & ~self.nan
+        return zero
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +93,11 @@ def decoded(bits: Bits, dtype: str) -> Numbers:
     implicit = np.where(is_normal, np.uint64(1 << p), np.uint64(0))
     exponent = np.where(is_normal, field, 1) - fmt.bias - p
     return Numbers((wide & np.uint64(fmt.sign_bit)) > 0, fraction | implicit, exponent)
+
+
+def read(bits: Bits, dtype: str) -> Extended:
+    """What patterns stand for."""
+    return Extended(decoded(bits, dtype), is_infinite(dtype, bits), is_nan(dtype, bits))
 
 
 def encoded(numbers: Numbers, target: str, rounding: str | Decision) -> Encoded:
@@ -157,14 +175,21 @@ def cast(
     up; with ``saturate`` both are the least. ``rule`` is one of :data:`INTEGER_RULES`, or for this
     type one of :data:`UNSIGNED_RULES`; by default the first.
     """
-    numbers = decoded(bits, source)
-    nan, infinite = is_nan(source, bits), is_infinite(source, bits)
+    values = read(bits, source)
     if rule == "wrap" and target in FLOAT_FORMATS:
-        numbers = replace(numbers, negative=np.zeros_like(nan))
+        unsigned = replace(values.numbers, negative=np.zeros_like(values.nan))
+        values = replace(values, numbers=unsigned)
     if target in INTEGER_WIDTHS:
         usual = "wrap" if source in INTEGER_WIDTHS else INTEGER_RULES[0]
-        rule = "saturate" if saturate else rule or usual
-        return _integral(numbers, nan, infinite, target, rounding, rule)
+        return _integral(values, target, rounding, "saturate" if saturate else rule or usual)
+    return written(values, target, rounding, saturate=saturate, rule=rule)
+
+
+def written(
+    values: Extended, target: str, rounding: str | Decision, *, saturate: bool, rule: str = ""
+) -> Bits:
+    """The patterns of a float type, each rounded once; see :func:`cast`."""
+    numbers = values.numbers
     fmt, found = FLOAT_FORMATS[target], encoded(numbers, target, rounding)
     top = np.uint64(fmt.largest)
     no_number = top if fmt.nan is None else np.uint64(fmt.nan)
@@ -181,24 +206,23 @@ def cast(
         least = np.where(is_least, np.uint64(0), no_number)
         pattern = np.where(is_zero | is_less, least, pattern - np.uint64(1))
     pattern = np.where(found.beyond, np.where(stops, top, beyond), pattern)
-    pattern = np.where(infinite, beyond, pattern)
+    pattern = np.where(values.infinite, beyond, pattern)
     if not fmt.has_zero:
         below = numbers.negative & (numbers.significand > 0)
         pattern = np.where(below, np.uint64(0) if rule == "saturate" else no_number, pattern)
-    pattern = np.where(nan, no_number, pattern)
+    pattern = np.where(values.nan, no_number, pattern)
     has_sign = numbers.negative & ((pattern > 0) | (fmt.nans != "-0.0"))
     sign = np.where(has_sign, np.uint64(fmt.sign_bit), np.uint64(0))
     return (pattern | sign).astype(bits_type(target))
 
 
-def _integral(
-    numbers: Numbers, nan: Flags, infinite: Flags, target: str, rounding: str | Decision, rule: str
-) -> Bits:
+def _integral(values: Extended, target: str, rounding: str | Decision, rule: str) -> Bits:
     """Integers as a wider type has them, which keep their low bits; others by the rule.
 
     The instructions of x86 and ARM convert to 32 or 64 bits. Those of x86 are signed, and give the
     least integer for what does not fit.
     """
+    numbers, nan, infinite = values.numbers, values.nan, values.infinite
     width, wide = INTEGER_WIDTHS[target], target
     if rule == "x86":
         wide = "int32" if width < 32 or target == "int32" else "int64"
@@ -251,48 +275,6 @@ def reduced(bits: Bits, dtype: str, exponent_bits: int, mantissa_bits: int) -> B
     return np.where(is_nan(dtype, bits), bits, sign | found).astype(bits_type(dtype))
 
 
-def divided(bits: Bits, divisors: Bits, dtype: str) -> Bits:
-    """Divide by positive finite divisors; round each quotient once to the type, ties to even."""
-    fmt = FLOAT_FORMATS[dtype]
-    p = fmt.fraction_bits
-    x, y = _normal(decoded(bits, dtype), p), _normal(decoded(divisors, dtype), p)
-    more = np.uint64(p + 3)
-    shifted = x.significand << more
-    quotient = shifted // y.significand
-    # The last bit is 1 if there is a remainder.
-    sticky = (quotient << np.uint64(1)) | (shifted % y.significand > 0)
-    numbers = Numbers(x.negative, sticky, x.exponent - y.exponent - (p + 4))
-    results = _nearest(numbers, dtype)
-    special = bits & bits.dtype.type(fmt.signless) >= fmt.infinity
-    return np.where(special, bits, results)
-
-
-def _nearest(numbers: Numbers, dtype: str) -> Bits:
-    """The patterns of numbers in a type with infinity, rounded to the nearest."""
-    fmt = FLOAT_FORMATS[dtype]
-    pattern = np.minimum(encoded(numbers, dtype, "ties_to_even").pattern, np.uint64(fmt.infinity))
-    sign = np.where(numbers.negative, np.uint64(fmt.sign_bit), np.uint64(0))
-    return (pattern | sign).astype(bits_type(dtype))
-
-
-def _normal(numbers: Numbers, p: int) -> Numbers:
-    """The same numbers, with p + 1 bits in each significand; that of zero stays 0."""
-    missing = np.where(numbers.significand > 0, p + 1 - bit_length(numbers.significand), 0)
-    significand = numbers.significand << missing.astype(np.uint64)
-    return Numbers(numbers.negative, significand, numbers.exponent - missing)
-
-
-def integers_of(bits: Bits, dtype: str) -> Integers:
-    """The integers that patterns of integral numbers stand for; infinities become +-``_VAST``."""
-    numbers = decoded(bits, dtype)
-    vast = bit_length(numbers.significand) + numbers.exponent > _VAST.bit_length()
-    up = np.where(vast, 0, np.clip(numbers.exponent, 0, 40)).astype(np.uint64)
-    down = np.clip(-numbers.exponent, 0, 62).astype(np.uint64)
-    magnitude = np.where(vast, np.uint64(_VAST), (numbers.significand >> down) << up)
-    large: Integers = magnitude.astype(np.int64)
-    return np.where(numbers.negative, -large, large)
-
-
 def saturated(integers: Integers, target: str) -> Bits:
     """The patterns of integers, clipped to the range of the type."""
     least, most = ends(target)
@@ -320,20 +302,3 @@ def as_bits(values: Any, dtype: str) -> Bits:
     return (
         wide if dtype == "float64" else cast(wide, "float64", dtype, "ties_to_even", saturate=False)
     )
-
-
-def products(integers: Integers, scales: Bits, source: str) -> Numbers:
-    """Integers of at most 17 bits times finite scales, exactly."""
-    numbers = decoded(scales, source)
-    significand = np.abs(integers).astype(np.uint64) * numbers.significand
-    # An integer zero has no sign.
-    negative = (numbers.negative ^ (integers < 0)) & (integers != 0)
-    return Numbers(negative, significand, numbers.exponent)
-
-
-def dequantized(integers: Integers, scales: Bits, source: str) -> Bits:
-    """ONNX's DequantizeLinear-25: integers less their zero points, times scales of a float type.
-
-    Each product is rounded once, ties to even.
-    """
-    return _nearest(products(integers, scales, source), source)

@@ -42,6 +42,7 @@ class Quantizing:
 
     axis: int
     target: str = "uint8"
+    saturate: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,14 +18,14 @@ from ..checks.conversion_verdicts import verdict_on
 from ..checks.conversions import SOURCES, TARGETS, by_rule
 from ..checks.rounding import Nans, tensor_verdict
 from ..conversions.conversion import Cast, Dequantization, How, Quantization
-from ..conversions.patterns import Operands, Trial
+from ..conversions.patterns import Operands, Trial, has_nan
 from ..conversions.reference import Integers
 from ..reference import FLOATS, INTEGER_WIDTHS, WIDTHS, Bits, is_nan, rounded
 from ..report import Verdict
 from ..runtimes import NotSupported, PythonFunction, Runtime
 from ..runtimes.command import Program
 from ..runtimes.model_tensors import Tensor
-from ..runtimes.runtime import Casts, Quantizes, Rounds
+from ..runtimes.runtime import Casts, Dequantizes, QuantizeBits, Quantizes, Rounds
 from .graph import Casting, Dequantizing, Moving, Node, Quantizing, Rounding, Rule
 
 Number = TypeVar("Number", bound=np.integer)
@@ -49,7 +49,7 @@ def verdict_of(node: Node, operands: Sequence[Tensor], got: Tensor, nans: Nans |
         pair = x.dtype, rule.rounding
         return tensor_verdict(x.bits, got.bits, pair, nans, partial(_index, x))
     how, given = _conversion(node, operands, got.dtype)
-    if isinstance(how, Quantization):
+    if isinstance(how, Quantization) and not has_nan(how.codes):
         # A NaN has no result.
         places = np.flatnonzero(~is_nan(x.dtype, x.bits))
         some = got.bits[places]
@@ -105,7 +105,11 @@ def alone(node: Node, operands: Sequence[Tensor], runtime: Runtime) -> tuple[Ten
         if isinstance(rule, Casting) and isinstance(runtime, Casts):
             return Tensor(rule.target, x.shape, runtime.cast(_cast(x.dtype, rule))(x.bits)), ""
         if isinstance(rule, Quantizing) and isinstance(runtime, Quantizes):
-            return _quantized_alone(operands, rule, runtime), ""
+            how = Quantization(x.dtype, _target(rule, operands), operands[1].bits.size > 1)
+            return _scaled_alone(operands, rule.axis, how, runtime.quantize(how)), ""
+        if isinstance(rule, Dequantizing) and isinstance(runtime, Dequantizes):
+            back = Dequantization(x.dtype, _target(rule, operands), operands[1].bits.size > 1)
+            return _scaled_alone(operands, rule.axis, back, runtime.dequantize(back)), ""
     except CannotVerify as error:
         # A function or a program that rounds may be none that converts.
         raise NotSupported(error.reason) from error
@@ -132,14 +136,15 @@ def _conversion(node: Node, operands: Sequence[Tensor], target: str) -> tuple[Ho
         return _cast(x.dtype, rule), Operands.of_cast(x.bits)
     assert isinstance(rule, Quantizing | Dequantizing)
     scales, points = _scaled(operands, rule.axis)
-    narrow, wide = (target, x.dtype) if isinstance(rule, Quantizing) else (x.dtype, target)
-    if wide not in SOURCES["quantize_linear"] or narrow not in TARGETS["quantize_linear"]:
+    operator = "quantize_linear" if isinstance(rule, Quantizing) else "dequantize_linear"
+    if x.dtype not in SOURCES[operator] or target not in TARGETS[operator]:
         raise NoRule(f"no rule is known here for {x.dtype} to {target}")
-    _check_scales(operands[1], wide)
-    given = Operands(x.bits, scales, points)
-    if isinstance(rule, Dequantizing):
-        return Dequantization(x.dtype, target), given
-    return Quantization(x.dtype, target, per_axis=operands[1].bits.size > 1), given
+    how: Quantization | Dequantization = Dequantization(x.dtype, target)
+    if isinstance(rule, Quantizing):
+        per_axis = operands[1].bits.size > 1
+        how = Quantization(x.dtype, target, per_axis=per_axis, saturate=rule.saturate)
+    _check_scales(operands[1], how.scale_type)
+    return how, Operands(x.bits, scales, points)
 
 
 def _target(rule: Rule, operands: Sequence[Tensor]) -> str:
@@ -173,7 +178,9 @@ def _spread(values: npt.NDArray[Number], shape: tuple[int, ...], axis: int) -> n
 
 def _integers(tensor: Tensor) -> Integers:
     if tensor.dtype not in INTEGER_WIDTHS:
-        raise NoRule(f"no rule is known here for a zero point of {tensor.dtype}")
+        if tensor.bits.any():
+            raise NoRule(f"no rule is known here for a zero point of {tensor.dtype} but 0")
+        return np.zeros(tensor.bits.size, np.int64)
     found: Integers = tensor.bits.view(BY_NAME[tensor.dtype].numpy).astype(np.int64)
     return found
 
@@ -187,16 +194,18 @@ def _check_scales(scale: Tensor, dtype: str) -> None:
         raise NoRule("no rule is known here for scales that are not positive and finite")
 
 
-def _quantized_alone(operands: Sequence[Tensor], rule: Quantizing, runtime: Quantizes) -> Tensor:
+def _scaled_alone(
+    operands: Sequence[Tensor],
+    axis: int,
+    how: Quantization | Dequantization,
+    convert: QuantizeBits,
+) -> Tensor:
     x, scale, *rest = operands
     points = _integers(rest[0]) if rest else np.zeros(scale.bits.size, np.int64)
-    target = _target(rule, operands)
-    per_axis = scale.bits.size > 1
-    how = Quantization(x.dtype, target, per_axis)
     # The channels one after another.
-    axis = rule.axis if per_axis else 0
+    axis = axis if how.per_axis else 0
     elements = x.bits.reshape(x.shape or (1,))
     moved = np.moveaxis(elements, axis, 0)
-    found = runtime.quantize(how)(Trial(moved.reshape(-1), scale.bits, points))
+    found = convert(Trial(moved.reshape(-1), scale.bits, points))
     bits = np.moveaxis(found.reshape(moved.shape), 0, axis).reshape(-1)
-    return Tensor(target, x.shape, bits)
+    return Tensor(how.target, x.shape, bits)

@@ -189,7 +189,9 @@ class OnnxGraph(Graph):
         axis = index(attributes.get("axis", 1))
         if operator == "QuantizeLinear":
             return Quantizing(
-                axis, _DTYPES.get(attributes.get("output_dtype", 0), "uint8")
+                axis,
+                _DTYPES.get(attributes.get("output_dtype", 0), "uint8"),
+                bool(attributes.get("saturate", 1)),
             ), operator
         return Dequantizing(axis), operator
 

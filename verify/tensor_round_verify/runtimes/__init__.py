@@ -63,20 +63,24 @@ RUNTIMES = (
     ),
     RuntimeName(
         "openvino",
-        "OpenVINO's Round-5, Convert-1, and QuantizeLinear as it reads it",
+        "OpenVINO's Round-5, Convert-1, FakeQuantize-1, and QuantizeLinear as it reads it",
         "openvino.OpenVINO",
         "openvino",
         argument="[:DEVICE]",
     ),
     RuntimeName(
         "litert",
-        "LiteRT's ROUND, CEIL, FLOOR, CAST and QUANTIZE, by XNNPACK or its own kernels",
+        "LiteRT's ROUND, CEIL, FLOOR, CAST, QUANTIZE and DEQUANTIZE, by XNNPACK or its own kernels",
         "litert.LiteRT",
         "ai-edge-litert",
         argument="[:builtin]",
     ),
     RuntimeName(
-        "torch", "PyTorch's round, trunc, ceil, floor", "torch.Torch", "torch", argument="[:DEVICE]"
+        "torch",
+        "PyTorch's round, trunc, ceil, floor, casts and quantizers",
+        "torch.Torch",
+        "torch",
+        argument="[:DEVICE]",
     ),
     RuntimeName("jax", "JAX's lax.round, trunc, ceil, floor", "jax.Jax", "jax"),
     RuntimeName(

@@ -18,7 +18,7 @@ from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import CannotVerify
 
 from ..conversions.blocks.quantization import Array, BlockQuantization, Blocks
-from ..conversions.conversion import Cast, Dequantization, Quantization
+from ..conversions.conversion import Cast, Dequantization, FakeQuantization, Quantization
 from ..conversions.patterns import Trial
 from ..deadlines import NotDone, within
 from ..reference import FLOATS, ROUNDINGS, Bits, bits_type
@@ -84,13 +84,21 @@ class Program(Adapter):
 
     def quantize(self, how: Quantization) -> QuantizeBits:
         """The program, with the tensor's scale and zero point in its command line."""
+        if not how.saturate:
+            raise NotSupported("a program saturates here")
         return self._linear(how)
 
     def dequantize(self, how: Dequantization) -> QuantizeBits:
         """The program, likewise."""
         return self._linear(how)
 
-    def _linear(self, how: Quantization | Dequantization) -> QuantizeBits:
+    def fake_quantize(self, how: FakeQuantization) -> QuantizeBits:
+        """The program, likewise; it writes elements of the type that it reads."""
+        return self._linear(how, through=(how.codes, None))
+
+    def _linear(
+        self, how: Quantization | Dequantization, **more: tuple[str, str | None]
+    ) -> QuantizeBits:
         if how.per_axis or how.blocked:
             raise NotSupported("a program has one scale here")
         own = BY_NAME[how.target].numpy
@@ -99,7 +107,7 @@ class Program(Adapter):
             x, scale, point = how.arrays(trial)
             words = self._filled(
                 source=(how.source, "float32"),
-                target=(how.target, None),
+                **(more or {"target": (how.target, None)}),
                 scale=(repr(float(scale)), None),
                 zero_point=(str(point), "0"),
             )

@@ -23,10 +23,11 @@ from ..conversions.blocks.quantization import (
     BlockQuantization,
     Blocks,
 )
-from ..conversions.conversion import Cast, Dequantization, Quantization
+from ..conversions.conversion import Cast, Dequantization, FakeQuantization, Quantization
 from ..conversions.patterns import Trial
+from ..conversions.reference import ends
 from ..deadlines import NotDone
-from ..reference import FLOATS, ROUNDINGS, Bits
+from ..reference import FLOATS, INTEGER_WIDTHS, ROUNDINGS, Bits
 from .forms import Arrays, Values
 from .runtime import (
     Adapter,
@@ -47,10 +48,12 @@ Function = Callable[..., npt.NDArray[Any]]
 class PythonFunction(Adapter):
     """A function ``(x)`` that rounds, ``(x, dtype)`` that casts, or one that quantizes.
 
-    The last is ``(x, scale, zero_point)`` or, if it is symmetric, ``(x, scale)``; for blocks
-    ``(x, format, scale)`` and ``(scales, codes, format, dtype)``. A function may have further
-    parameters: ``rounding``, ``saturate``, ``axis`` and ``block_size``. Without them it must round
-    ties to even and saturate types of 8 bits, and is not verified per axis or in blocks.
+    The last is ``(x, scale, zero_point)`` or, if it is symmetric, ``(x, scale)``; the zero point
+    has the type of the codes. For blocks it is ``(x, format, scale)`` and
+    ``(scales, codes, format, dtype)``. A function may have further parameters: ``rounding``,
+    ``saturate``, ``axis``, ``block_size``, and the ends ``quant_min`` and ``quant_max`` of an
+    integer type. Without them it must round ties to even and saturate types of 8 bits, and is not
+    verified per axis or in blocks.
     """
 
     dtypes = tuple(FLOATS)
@@ -93,15 +96,25 @@ class PythonFunction(Adapter):
 
     def quantize(self, how: Quantization) -> QuantizeBits:
         """The function; without the parameter zero_point it is symmetric."""
-        return self._linear(how)
+        if "saturate" not in self._parameters and not how.saturate:
+            raise NotSupported("it has no parameter saturate")
+        return self._linear(how, saturate=how.saturate)
 
     def dequantize(self, how: Dequantization) -> QuantizeBits:
         """The function, of integers."""
         return self._linear(how)
 
-    def _linear(self, how: Quantization | Dequantization) -> QuantizeBits:
+    def fake_quantize(self, how: FakeQuantization) -> QuantizeBits:
+        """The function; the type of codes is the zero point's."""
+        least, most = ends(how.codes) if how.codes in INTEGER_WIDTHS else (None, None)
+        if least is None and "quant_min" in self._parameters:
+            raise NotSupported("quant_min and quant_max are those of integers")
+        return self._linear(how, quant_min=least, quant_max=most)
+
+    def _linear(self, how: Quantization | Dequantization, **more: object) -> QuantizeBits:
         """The function of an array, scale and zero point, which are 1-d per axis, else 0-d."""
-        symmetric = len(set(self._parameters) - {"axis", "block_size"}) == 2
+        optional = {"axis", "block_size", "saturate", "quant_min", "quant_max"}
+        symmetric = len(set(self._parameters) - optional) == 2
         for name, needed in (("axis", how.per_axis), ("block_size", how.blocked)):
             if needed and name not in self._parameters:
                 raise NotSupported(f"it has no parameter {name}")
@@ -111,7 +124,8 @@ class PythonFunction(Adapter):
             if symmetric and trial.zero_points.any():
                 raise NotSupported("it has no parameter zero_point")
             points = () if symmetric else (point,)
-            found = self._called(how.source, x, scale, *points, **self._named(**how.options(trial)))
+            named = self._named(**how.options(trial), **more)
+            found = self._called(how.source, x, scale, *points, **named)
             kind = getattr(found, "dtype", point.dtype)
             if symmetric and kind != BY_NAME[how.target].numpy:
                 raise NotSupported(f"it returns {kind}")

@@ -12,13 +12,15 @@ from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 from tensor_round.contract.errors import CannotVerify
 
-from ..conversions.conversion import Cast, Quantization
+from ..conversions.conversion import Cast, Dequantization, Quantization
 from ..conversions.patterns import Trial
 from .forms import Form
 from .runtime import NotSupported, PlainCasts, QuantizeBits, version
 
 #: The builtin operator of each direction.
 OPERATORS = {"ties_to_even": "ROUND", "toward_positive": "CEIL", "toward_negative": "FLOOR"}
+#: The types that it quantizes to.
+CODES = ("int8", "uint8", "int16")
 #: The argument for LiteRT's own kernels, in place of the XNNPACK delegate that it uses by default.
 BUILTIN = "builtin"
 
@@ -48,20 +50,25 @@ class LiteRT(PlainCasts):
 
     def quantize(self, how: Quantization) -> QuantizeBits:
         """Quantize by a model of QUANTIZE, whose scales and zero points are its result's type."""
-        if how.source != "float32" or how.target == "uint16":
-            raise NotSupported(f"it does not quantize {how.source} to {how.target}")
+        return self._linear("QUANTIZE", how)
+
+    def dequantize(self, how: Dequantization) -> QuantizeBits:
+        """Dequantize by a model of DEQUANTIZE."""
+        return self._linear("DEQUANTIZE", how)
+
+    def _linear(self, operator: str, how: Quantization | Dequantization) -> QuantizeBits:
+        if how.scale_type != "float32" or how.codes not in CODES or "int32" in how.named:
+            raise NotSupported(f"it has no {operator} from {how.named}")
         if how.blocked:
             raise NotSupported("it has no blocks here")
 
-        def quantize(trial: Trial) -> Any:
+        def convert(trial: Trial) -> Any:
             x, scale, point = how.arrays(trial)
             by = scale.reshape(-1).tolist(), point.reshape(-1).tolist()
-            model = _model(
-                "QUANTIZE", how.source, how.target, by, trial.axis % max(1, x.ndim), x.shape
-            )
-            return self._running(model)(x)
+            axis = trial.axis % max(1, x.ndim)
+            return self._running(_model(operator, how.source, how.target, by, axis, x.shape))(x)
 
-        return self._by_trials(quantize, how)
+        return self._by_trials(convert, how)
 
     def _running(self, model: bytes) -> Callable[[Any], Any]:
         resolver = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
@@ -90,7 +97,7 @@ def _model(
 ) -> bytes:
     """A flatbuffer: one operator from tensor 0 to tensor 1.
 
-    ``by`` are the scales and zero points of the result, along an axis if they are several; else
+    ``by`` are the scales and zero points of the codes, along an axis if they are several; else
     tensors may have any shape.
     """
 
@@ -105,9 +112,10 @@ def _model(
 
     x, y = tensor("x", source), tensor("y", target)
     if by is not None:
-        y.quantization = schema.QuantizationParametersT()
-        y.quantization.scale, y.quantization.zeroPoint = by
-        y.quantization.quantizedDimension = axis
+        codes = x if operator == "DEQUANTIZE" else y
+        codes.quantization = schema.QuantizationParametersT()
+        codes.quantization.scale, codes.quantization.zeroPoint = by
+        codes.quantization.quantizedDimension = axis
         if len(by[0]) > 1:
             x.shape = y.shape = x.shapeSignature = y.shapeSignature = list(shape)
     code = schema.OperatorCodeT()

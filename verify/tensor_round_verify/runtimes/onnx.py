@@ -70,17 +70,16 @@ class _Onnx(Adapter, abc.ABC):
 
     def quantize(self, how: Quantization) -> QuantizeBits:
         """Quantize by models of QuantizeLinear-25."""
-        return self._linear("QuantizeLinear", how)
+        return self._linear(how)
 
     def dequantize(self, how: Dequantization) -> QuantizeBits:
         """Dequantize by models of DequantizeLinear-25."""
-        return self._linear("DequantizeLinear", how)
+        return self._linear(how)
 
-    def _linear(self, operator: str, how: Quantization | Dequantization) -> QuantizeBits:
+    def _linear(self, how: Quantization | Dequantization) -> QuantizeBits:
         @cache
         def running(ranks: tuple[int, int], *options: tuple[str, int]) -> Callable[..., Any]:
-            found = linear_model(operator, how.source, how.target, ranks, dict(options))
-            return self._running(found)
+            return self._running(linear_model(how, ranks, dict(options)))
 
         def call(trial: Trial) -> Any:
             x, scale, point = how.arrays(trial)

@@ -10,8 +10,7 @@ from onnx import parser
 
 from tensor_round.contract.dtypes import BY_NAME
 
-from ..conversions.conversion import Cast
-from ..reference import FLOATS
+from ..conversions.conversion import Cast, Dequantization, Quantization
 from .model_tensors import Tensor
 
 #: The operator of each direction. Round is ties_to_even only.
@@ -43,21 +42,23 @@ def cast_model(how: Cast, rank: int = 1, round_mode: str = "") -> bytes:
 
 
 def linear_model(
-    operator: str, source: str, target: str, ranks: tuple[int, int], options: Mapping[str, int]
+    how: Quantization | Dequantization, ranks: tuple[int, int], options: Mapping[str, int]
 ) -> bytes:
     """``y = QuantizeLinear-25(x, scale, zero_point)`` or DequantizeLinear.
 
     ``ranks`` are those of the operand and of its scales, ``options`` axis and block_size.
     """
-    real, integer = (source, target) if source in FLOATS else (target, source)
+    operator = "QuantizeLinear" if isinstance(how, Quantization) else "DequantizeLinear"
     inputs = {
-        "x": _type(source, ranks[0]),
-        "scale": _type(real, ranks[1]),
-        "zero_point": _type(integer, ranks[1]),
+        "x": _type(how.source, ranks[0]),
+        "scale": _type(how.scale_type, ranks[1]),
+        "zero_point": _type(how.codes, ranks[1]),
     }
+    if isinstance(how, Quantization) and not how.saturate:
+        options = {**options, "saturate": 0}
     some = ", ".join(f"{name} = {value}" for name, value in options.items())
     node = f"{operator} {f'<{some}> ' if some else ''}({', '.join(inputs)})"
-    return _model(12, 25, node, inputs, _type(target, ranks[0]))
+    return _model(12, 25, node, inputs, _type(how.target, ranks[0]))
 
 
 def with_constants(model: bytes, constants: Mapping[str, Tensor], shape: tuple[int, ...]) -> bytes:

@@ -6,16 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tensor_round.contract.errors import CannotVerify
 from tensor_round.contract.operators.dialects import openvino as dialect
 from tensor_round.contract.operators.operator import name_in
 
-from ..conversions.conversion import Cast, Dequantization, Quantization
+from ..conversions.conversion import Cast, Dequantization, FakeQuantization, Quantization
 from ..conversions.patterns import Trial
-from ..reference import WIDTHS
+from ..conversions.reference import ends
+from ..reference import INTEGER_WIDTHS, WIDTHS
 from .forms import Form, Values
 from .model_tensors import Array, Tensor, for_openvino, infer, of_openvino
-from .runtime import NotSupported, PlainCasts, QuantizeBits, by_rank, version
+from .runtime import NotLoaded, NotSupported, PlainCasts, QuantizeBits, by_rank, version
 
 MODES = {rounding.value: mode for mode, rounding in dialect.MODES.items()}
 
@@ -54,28 +57,62 @@ class OpenVINO(PlainCasts):
 
     def quantize(self, how: Quantization) -> QuantizeBits:
         """Quantize by ONNX's QuantizeLinear, as OpenVINO's reader converts it."""
-        return self._linear("QuantizeLinear", how)
+        return self._linear(how)
 
     def dequantize(self, how: Dequantization) -> QuantizeBits:
         """Dequantize by ONNX's DequantizeLinear, likewise."""
-        return self._linear("DequantizeLinear", how)
+        return self._linear(how)
 
-    def _linear(self, operator: str, how: Quantization | Dequantization) -> QuantizeBits:
+    def _linear(self, how: Quantization | Dequantization) -> QuantizeBits:
         try:
             from .onnx_model import linear_model, with_constants
         except ImportError as error:
-            raise NotSupported(f"its {operator} needs the package onnx: {error}") from error
+            raise NotSupported(f"its reader needs the package onnx: {error}") from error
 
         self.slow = True  # each tensor is a model to compile
 
         def call(trial: Trial) -> Any:
             x, scale, point = how.arrays(trial)
-            ranks, options = (x.ndim, scale.ndim), how.options(trial)
-            model = linear_model(operator, how.source, how.target, ranks, options)
+            model = linear_model(how, (x.ndim, scale.ndim), how.options(trial))
             # As in most models: of constants and known shapes the reader makes FakeQuantize.
             held = {"scale": Tensor.of(scale), "zero_point": Tensor.of(point)}
             model = with_constants(model, held, x.shape)
-            return self.run_onnx(model, {"x": x}, ["y"], strict=True)["y"].array()
+            try:
+                return self.run_onnx(model, {"x": x}, ["y"], strict=True)["y"].array()
+            except NotLoaded as error:
+                raise NotSupported(error.reason) from error
+
+        return self._by_trials(call, how)
+
+    def fake_quantize(self, how: FakeQuantization) -> QuantizeBits:
+        """Quantize by FakeQuantize-1, between the numbers of the least and the largest code."""
+        if how.codes not in INTEGER_WIDTHS or how.blocked:
+            raise NotSupported(f"it does not quantize through {how.codes} in this way")
+        import openvino
+        from openvino import opset5
+
+        self.slow = True
+        least, most = ends(how.codes)
+
+        def call(trial: Trial) -> Any:
+            x, scale, point = how.arrays(trial)
+            sizes = [1] * x.ndim
+            if how.per_axis:
+                sizes[trial.axis] = scale.size
+            lows, highs = (
+                ((end - point.astype(np.int64)) * scale.astype(np.float64)).astype(x.dtype)
+                for end in (least, most)
+            )
+            operand = for_openvino(x)
+            parameter = opset5.parameter(list(operand.shape), operand.element_type)
+            low, high = (
+                openvino.op.Constant(for_openvino(each.reshape(sizes))) for each in (lows, highs)
+            )
+            node = opset5.fake_quantize(parameter, low, high, low, high, most - least + 1)
+            request = self.infer_request(openvino.Model([node], [parameter]), strict=True)
+            request.set_input_tensor(operand)
+            infer(request)
+            return of_openvino(request.get_output_tensor()).array()
 
         return self._by_trials(call, how)
 

@@ -19,7 +19,7 @@ from tensor_round.contract.errors import CannotVerify
 
 from ..conversions.blocks.formats import BlockFormat
 from ..conversions.blocks.quantization import BlockDequantization, BlockQuantization, Blocks
-from ..conversions.conversion import Cast, Dequantization, Quantization
+from ..conversions.conversion import Cast, Dequantization, FakeQuantization, Quantization
 from ..conversions.patterns import Trial
 from ..deadlines import Worker
 from ..patterns import aligned
@@ -105,6 +105,14 @@ class Dequantizes(Protocol):
 
     def dequantize(self, how: Dequantization) -> QuantizeBits:
         """The function that dequantizes by each tensor's scales and zero points."""
+
+
+@runtime_checkable
+class FakeQuantizes(Protocol):
+    """A runtime that quantizes and dequantizes in one call."""
+
+    def fake_quantize(self, how: FakeQuantization) -> QuantizeBits:
+        """The function that returns the numbers that each tensor's codes stand for."""
 
 
 @runtime_checkable

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from tensor_round.clients.client import Client
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import CannotVerify, TensorRoundError
+from tensor_round.contract.operators.dialects.onnx import DTYPES, NEWEST_OPSET
+from tensor_round.contract.operators.operator import name_in
 from tensor_round.contract.rounding import Rounding
 
-from ..conversions.conversion import Cast
+from ..conversions.conversion import Cast, Dequantization, Quantization
+from ..conversions.patterns import Trial
 from ..reference import ROUNDINGS, WIDTHS
 from .forms import Values
-from .runtime import Adapter, RoundBits
+from .model_tensors import Tensor
+from .runtime import Adapter, QuantizeBits, RoundBits
 
 
 class Service(Adapter):
@@ -41,6 +45,42 @@ class Service(Adapter):
             return self._client.cast(x, to, rounding=rounding, saturate=how.saturate)
 
         return self._casting(self._calling(cast), how)
+
+    def quantize(self, how: Quantization) -> QuantizeBits:
+        """ONNX's QuantizeLinear."""
+        return self._linear(how, "y", {"saturate": int(how.saturate)})
+
+    def dequantize(self, how: Dequantization) -> QuantizeBits:
+        """ONNX's DequantizeLinear."""
+        return self._linear(how, "x", {})
+
+    def _linear(
+        self, how: Quantization | Dequantization, side: str, options: Mapping[str, int]
+    ) -> QuantizeBits:
+        names = ("input", f"{side}_scale", f"{side}_zero_point")
+        operator = "QuantizeLinear" if side == "y" else "DequantizeLinear"
+
+        def convert(trial: Trial) -> Values:
+            tensors = [Tensor.of(array) for array in how.arrays(trial)]
+            document: dict[str, object] = {
+                "dialect": "onnx",
+                "op_type": operator,
+                "opset_version": NEWEST_OPSET,
+                **options,
+                **how.options(trial),
+                **{
+                    name: {"elem_type": name_in(DTYPES, tensor.dtype), "shape": [*tensor.shape]}
+                    for name, tensor in zip(names, tensors, strict=True)
+                },
+            }
+            body = b"".join(tensor.packed.tobytes() for tensor in tensors)
+            try:
+                found = self._client.execute(document, body)
+            except TensorRoundError as error:
+                raise CannotVerify(f"{self.name}: {error.detail}") from error
+            return Tensor.of_bytes(how.target, tensors[0].shape, found.data).array()
+
+        return self._by_trials(convert, how)
 
     def _calling(self, call: Callable[[Values], object]) -> Callable[[Values], object]:
         def called(x: Values) -> object:

@@ -12,8 +12,9 @@ import torch
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import CannotVerify
 
-from ..conversions.conversion import Cast, Quantization
+from ..conversions.conversion import Cast, FakeQuantization, Quantization
 from ..conversions.patterns import Trial
+from ..conversions.reference import ends
 from ..reference import FLOATS, INTEGER_WIDTHS
 from .forms import Values
 from .runtime import FUNCTIONS, NotSupported, PlainCasts, QuantizeBits, first_line, version
@@ -78,6 +79,26 @@ class Torch(PlainCasts):
                 return q.int_repr().numpy()
 
         return self._by_trials(quantize, how)
+
+    def fake_quantize(self, how: FakeQuantization) -> QuantizeBits:
+        """Fake-quantize to the ends of an integer type, per tensor or per channel."""
+        if how.codes not in INTEGER_WIDTHS or how.blocked:
+            raise NotSupported(f"it does not quantize through {how.codes} in this way")
+        between, own = ends(how.codes), BY_NAME[how.target].numpy
+
+        def fake(trial: Trial) -> Any:
+            x, scale, point = how.arrays(trial)
+            given = for_torch(x)
+            if how.per_axis:
+                scales = torch.from_numpy(scale.astype(np.float32))
+                points = torch.from_numpy(trial.zero_points.astype(np.int32))
+                axis = trial.axis % max(1, x.ndim)
+                by = scales, points, axis
+                return of_torch(torch.fake_quantize_per_channel_affine(given, *by, *between), own)
+            by_one = float(scale), int(point)
+            return of_torch(torch.fake_quantize_per_tensor_affine(given, *by_one, *between), own)
+
+        return self._by_trials(fake, how)
 
 
 def for_torch(x: Values) -> Any:
