@@ -62,7 +62,8 @@ class Settings(BaseSettings):
     """Largest input or output tensor; a larger one gets 413."""
     max_bytes_in_flight: Annotated[ByteSize, Field(gt=0)] | None = None
     """Memory budget of all requests together, for inputs and outputs; a request beyond it gets
-    503. Workers share it equally. Half of the memory limit if not set."""
+    503. A sixteenth of it is kept for requests of up to 1 MiB. Workers share it equally. Half of
+    the memory limit if not set."""
     receive_timeout: Annotated[float, Field(gt=0)] = 10.0
     """Seconds to receive a request head, and grace period of MIN_RECEIVE_RATE and
     MIN_SEND_RATE."""

@@ -11,6 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,11 +58,12 @@ class Edge:
         """Of the Python client."""
         return {"verify": CA, "cert": CLIENT} if self.has_tls else {}
 
-    def status(self) -> int:
+    def status(self, headers: dict[str, str] | None = None) -> int:
         """That of a plain request, which is not sent again."""
         tls = caller_context(CLIENT) if self.has_tls else None
+        request = urllib.request.Request(f"{self.url}/livez", headers=headers or {})
         try:
-            with urllib.request.urlopen(f"{self.url}/livez", timeout=60, context=tls) as response:
+            with urllib.request.urlopen(request, timeout=60, context=tls) as response:
                 return int(response.status)
         except urllib.error.HTTPError as error:
             return error.code
@@ -84,7 +86,7 @@ def places(services: list[int]) -> dict[str, str]:
 
 
 @contextmanager
-def behind_nginx(folder: Path, services: list[int]) -> Iterator[Edge]:
+def behind_nginx(folder: Path, services: list[int], **others: str) -> Iterator[Edge]:
     """By deploy/nginx.conf with its lines for TLS, for callers' certificates, and for servers."""
     port = free_port()
     text = re.sub(r"#   ((?:listen|ssl_\w+) .*;)", r"\1", CONFIGURATION.read_text())
@@ -98,6 +100,7 @@ def behind_nginx(folder: Path, services: list[int]) -> Iterator[Edge]:
         "http {\n": "\n".join(("http {", *temporary_paths(folder), "")),
         "#server ": "server ",
         **places(services),
+        **others,
     }
     with nginx(filled(text, told), folder):
         yield Edge(port, has_tls=True)
@@ -204,6 +207,34 @@ def test_slow_heads_do_not_take_all_connections_of_haproxy(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("balancer", BALANCERS)
+#: A balancer, and its lines that limit a key, with small numbers.
+LIMITS: dict[str, tuple[Any, dict[str, str]]] = {
+    "haproxy": (behind_haproxy, {"#limit ": "", "gt 100": "gt 3"}),
+    "nginx": (
+        behind_nginx,
+        {"#limit_req": "limit_req", "rate=100r/s": "rate=10r/s", "burst=50": "burst=1"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("balancer", "limits"), LIMITS.values(), ids=LIMITS)
+def test_a_key_beyond_its_limit_gets_429_and_clients_try_again(
+    balancer: Any, limits: dict[str, str], tmp_path: Path
+) -> None:
+    with (
+        Service(*OPTIONS) as one,
+        Service(*OPTIONS) as other,
+        balancer(tmp_path, [one.port, other.port], **limits) as edge,
+        ThreadPoolExecutor(16) as threads,
+    ):
+        keys = {"Authorization": "Bearer busy"}
+        until(lambda: 429 in threads.map(lambda _: edge.status(keys), range(16)))
+        assert edge.status({"Authorization": "Bearer quiet"}) == 200
+        with tr.Client(edge.url, api_key="busy", **edge.options) as client:
+            for _ in range(8):
+                assert client.round(np.float32([0.5, 1.5])).tolist() == [0, 2]
+
+
 def test_plain_requests_survive_the_end_of_one_service_after_another(
     balancer: Balancer, tmp_path: Path
 ) -> None:
