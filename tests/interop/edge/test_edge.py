@@ -206,7 +206,6 @@ def test_slow_heads_do_not_take_all_connections_of_haproxy(tmp_path: Path) -> No
         assert time.monotonic() < began + 2 * TIMEOUT
 
 
-@pytest.mark.parametrize("balancer", BALANCERS)
 #: A balancer, and its lines that limit a key, with small numbers.
 LIMITS: dict[str, tuple[Any, dict[str, str]]] = {
     "haproxy": (behind_haproxy, {"#limit ": "", "gt 100": "gt 3"}),
@@ -235,6 +234,7 @@ def test_a_key_beyond_its_limit_gets_429_and_clients_try_again(
                 assert client.round(np.float32([0.5, 1.5])).tolist() == [0, 2]
 
 
+@pytest.mark.parametrize("balancer", BALANCERS)
 def test_plain_requests_survive_the_end_of_one_service_after_another(
     balancer: Balancer, tmp_path: Path
 ) -> None:

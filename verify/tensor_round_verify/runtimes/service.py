@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from tensor_round.clients.client import Client
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import CannotVerify, TensorRoundError
-from tensor_round.contract.operators.dialects.onnx import DTYPES, NEWEST_OPSET
+from tensor_round.contract.operators.onnx_types import DTYPES, NEWEST_OPSET
 from tensor_round.contract.operators.operator import name_in
 from tensor_round.contract.rounding import Rounding
 
