@@ -100,12 +100,10 @@ def sharing_backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
     yield from opened(request)
 
 
-@pytest.fixture(scope="session")
-def numpy_backend() -> Iterator[NumpyBackend]:
-    """What every backend leaves quantizations to."""
-    backend = NumpyBackend(threads=3)
-    yield backend
-    backend.close()
+@pytest.fixture(scope="session", params=[each for each in PARAMETERS if "cupy" not in str(each.id)])
+def quantizing_backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
+    """Each that computes quantizations itself: GPUs leave them to NumPy."""
+    yield from opened(request)
 
 
 def opened(request: pytest.FixtureRequest) -> Iterator[Backend]:

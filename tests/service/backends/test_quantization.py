@@ -46,7 +46,7 @@ def check(backend: Backend, call: Call, operands: Operands) -> None:
 @pytest.mark.parametrize("target", [*INTEGERS, *FLOATS])
 @pytest.mark.parametrize("source", OPERANDS)
 def test_operands_of_all_types_are_quantized(
-    numpy_backend: Backend, source: str, target: str
+    quantizing_backend: Backend, source: str, target: str
 ) -> None:
     """With a scale for each element, so that all kinds of scales meet all kinds of operands."""
     turn = (*INTEGERS, *FLOATS).index(target)
@@ -55,31 +55,33 @@ def test_operands_of_all_types_are_quantized(
         function = Quantize(precision=BY_NAME.get(precision), saturates=(seed + turn) % 4 > 0)
         shape = [101 if target in FLOATS else 301]
         call = linear_call(function, (source, scale, target), shape, shape, has_point=has_point)
-        check(numpy_backend, call, operands_of(call, seed))
+        check(quantizing_backend, call, operands_of(call, seed))
 
 
 @pytest.mark.parametrize("target", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("source", [*INTEGERS, *FLOATS])
 def test_codes_of_all_types_are_dequantized(
-    numpy_backend: Backend, source: str, target: str
+    quantizing_backend: Backend, source: str, target: str
 ) -> None:
     for seed, (scale, has_point) in enumerate(itertools.product(SCALES, (True, False))):
         if scale != "int32":
             types = (source, scale, target)
             call = linear_call(Dequantize(), types, [999], [999], has_point=has_point)
-            check(numpy_backend, call, operands_of(call, seed))
+            check(quantizing_backend, call, operands_of(call, seed))
 
 
 @pytest.mark.parametrize("through", ["int8", "uint16", "int4", "int32", "float8_e4m3fn"])
 @pytest.mark.parametrize("source", ["float32", "bfloat16"])
-def test_fake_quantization_is_both_ways(numpy_backend: Backend, source: str, through: str) -> None:
+def test_fake_quantization_is_both_ways(
+    quantizing_backend: Backend, source: str, through: str
+) -> None:
     for seed, (target, has_point) in enumerate(
         itertools.product(("float32", "float16"), (True, False))
     ):
         function = FakeQuantize(through=BY_NAME[through])
         types = (source, "float32", target)
         call = linear_call(function, types, [700], [700], has_point=has_point)
-        check(numpy_backend, call, operands_of(call, seed))
+        check(quantizing_backend, call, operands_of(call, seed))
 
 
 # the shape, the scale's, the blocks if they are not even
@@ -157,10 +159,10 @@ def test_parameters_go_by_indices_and_not_by_places(
     assert memory.tolist() == found.tolist()
 
 
-def test_every_operand_of_16_bits_is_quantized_next_to_ties(numpy_backend: Backend) -> None:
+def test_every_operand_of_16_bits_is_quantized_next_to_ties(quantizing_backend: Backend) -> None:
     """Where a quotient that is rounded twice, or not to the type of the scale, would show."""
     for source, target in itertools.product(("float16", "bfloat16"), ("int8", "uint16")):
         scales = drawn(source, [4, 1], 5)
         x = np.broadcast_to(np.arange(1 << 16, dtype=np.uint16), (4, 1 << 16)).copy()
         call = linear_call(Quantize(), (source, source, target), x.shape, [4, 1], has_point=False)
-        check(numpy_backend, call, Operands(x, scales, None))
+        check(quantizing_backend, call, Operands(x, scales, None))
