@@ -51,7 +51,7 @@ class OnnxBackend(Backend):
 
     @classmethod
     def is_compatible(cls, model: ModelProto, device: str = "CPU", **options: Any) -> bool:
-        """Whether every node of the model is one that ``from_onnx`` reads, of a known opset."""
+        """Whether every node of the model is one that this backend runs, of a known opset."""
         try:
             RoundModel(model, options)
         except InvalidDescriptor:
@@ -69,7 +69,7 @@ class OnnxBackend(Backend):
     ) -> tuple[Any, ...]:
         """The output of one node; ``opset_version`` defaults to onnx's newest opset."""
         opset = options.pop("opset_version", defs.onnx_opset_version())
-        operator = from_onnx(node, opset)
+        operator = _operator(node, opset)
         with Client(**options) as client:
             return (_result(client, operator, np.asarray(inputs[0])),)
 
@@ -77,6 +77,15 @@ class OnnxBackend(Backend):
     def supports_device(cls, device: str) -> bool:
         """Only the CPU: tensors are exchanged in host memory."""
         return bool(Device(device).type == DeviceType.CPU)
+
+
+def _operator(node: NodeProto, opset: int) -> RoundOperator:
+    """The operator of a node with one input; raises :class:`InvalidDescriptor`."""
+    operator: RoundOperator = from_onnx(node, opset)
+    if operator.kind.is_linear:
+        rule = f"onnx: this backend runs nodes of one input, got {node.op_type}"
+        raise InvalidDescriptor.at(("op_type",), rule)
+    return operator
 
 
 def _result(client: Client, operator: RoundOperator, x: Any) -> Any:
@@ -92,7 +101,7 @@ class RoundModel(BackendRep):
         opset = next((i.version for i in model.opset_import if i.domain in DEFAULT_DOMAINS), 1)
         self._graph = model.graph
         self._options = options
-        self._operators = [from_onnx(node, opset) for node in model.graph.node]
+        self._operators = [_operator(node, opset) for node in model.graph.node]
         self._constants = {
             tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer
         }

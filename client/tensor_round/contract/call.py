@@ -28,11 +28,14 @@ class Parameters:
     where one parameter is for all, and 1 where each index has its own. The last block of a
     dimension may be shorter. ``names`` are those of operand, scale and zero point in messages. Use
     :meth:`of`, which validates, to make one.
+
+    ``constants`` are their bytes where the descriptor has them: then a payload has none.
     """
 
     scale: Layout
     zero_point: Layout | None
     blocks: tuple[int, ...]
+    constants: bytes | None = None
     names: tuple[str, str, str] = field(default=("input", "scale", "zero point"), compare=False)
 
     @classmethod
@@ -61,6 +64,8 @@ class Parameters:
     @cached_property
     def nbytes(self) -> int:
         """Bytes of scale and zero point in a payload."""
+        if self.constants is not None:
+            return 0
         return self.scale.byte_length + (self.zero_point.byte_length if self.zero_point else 0)
 
 

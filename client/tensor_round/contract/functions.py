@@ -126,10 +126,12 @@ class Quantize(Linear):
     has quotients. To an integer it is rounded to the nearest, ties to even, then the zero point is
     added, and the sum saturates; a NaN counts as 0. To a float it is converted as by
     :class:`Convert`, with ``saturates``; a zero point that is not 0 is added before, exactly.
+    ``limits`` are the ends at which integers saturate, where they are not their type's.
     """
 
     precision: DType | None = None
     saturates: bool = True
+    limits: tuple[int, int] | None = None
 
     def quotient_type(self, scale: DType) -> DType | None:
         """The type to which quotients are rounded; None if they stay exact."""

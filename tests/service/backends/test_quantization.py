@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -68,6 +69,22 @@ def test_codes_of_all_types_are_dequantized(
             types = (source, scale, target)
             call = linear_call(Dequantize(), types, [999], [999], has_point=has_point)
             check(quantizing_backend, call, operands_of(call, seed))
+
+
+@pytest.mark.parametrize("target", INTEGERS)
+def test_integers_saturate_at_the_ends_of_a_call(backend: Backend, target: str) -> None:
+    """As a storage type of StableHLO has them; zero points lie between."""
+    limits = (1, 6) if target.startswith("uint") else (-7, 5)
+    for seed, has_point in enumerate((True, False)):
+        function = Quantize(limits=limits)
+        types = ("float32", "float32", target)
+        call = linear_call(function, types, [700], [700], has_point=has_point)
+        operands = operands_of(call, seed)
+        if operands.zero_point is not None:
+            operands = replace(operands, zero_point=operands.zero_point % 5 + 1)
+        elif limits[0] > 0:
+            continue  # 0 is no code
+        check(backend, call, operands)
 
 
 @pytest.mark.parametrize("through", ["int8", "uint16", "int4", "int32", "float8_e4m3fn"])

@@ -133,6 +133,7 @@ class OperatorCases:
     ``words`` are operators as one word, ``wrong_words`` have a part of the message, and
     ``spelling`` is the operator's part of the sentence on all words. ``optional`` fields are not in
     the example. With ``in_every_version`` the example is one of each version.
+    ``taking`` makes an operator that takes a dtype, where an attribute tells it.
     """
 
     example: Document
@@ -156,6 +157,7 @@ class OperatorCases:
     spelling: str = ""
     optional: tuple[str, ...] = ()
     in_every_version: dict[str, Any] = field(default_factory=dict)
+    taking: Callable[[str], tr.RoundOperator] | None = None
     model: Model
     examples: dict[str, Example] = field(default_factory=dict)
 

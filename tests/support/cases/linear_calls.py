@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from support.cases.array_cases import on_wire
+from support.cases.array_cases import off_wire, on_wire
 from tensor_round.contract.call import Call, Parameters
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.functions import Dequantize, FakeQuantize, Linear, Quantize
@@ -74,6 +74,18 @@ def operands_of(call: Call, seed: int) -> Operands:
     parameters = call.parameters
     assert parameters is not None
     point = parameters.zero_point
+    if parameters.constants is not None:
+        assert point is not None
+        scale, given = parameters.scale, parameters.constants
+        found = [
+            off_wire(part, layout.dtype.name, layout.element_count).view(layout.dtype.bits)
+            for part, layout in (
+                (given[: scale.byte_length], scale),
+                (given[scale.byte_length :], point),
+            )
+        ]
+        x = drawn(call.input.dtype.name, call.input.shape, seed)
+        return Operands(x, *(one.reshape(scale.shape) for one in found))
     return Operands(
         drawn(call.input.dtype.name, call.input.shape, seed),
         drawn(parameters.scale.dtype.name, parameters.scale.shape, seed + 1),
@@ -85,9 +97,11 @@ def payload_of(call: Call, operands: Operands) -> bytes:
     """The bytes of a payload: elements, scales and zero points, one behind the other."""
     parameters = call.parameters
     assert parameters is not None
-    parts = [(operands.x, call.input), (operands.scale, parameters.scale)]
-    if operands.zero_point is not None and parameters.zero_point is not None:
-        parts.append((operands.zero_point, parameters.zero_point))
+    parts = [(operands.x, call.input)]
+    if parameters.constants is None:
+        parts.append((operands.scale, parameters.scale))
+        if operands.zero_point is not None and parameters.zero_point is not None:
+            parts.append((operands.zero_point, parameters.zero_point))
     return b"".join(on_wire(bits.view(layout.dtype.numpy)) for bits, layout in parts)
 
 
@@ -109,4 +123,11 @@ def right(call: Call, operands: Operands) -> Bits:
     if isinstance(function, FakeQuantize):
         through = (*types[:2], function.through.name, types[2])
         return faked(x, scales, points, through, precision=precision, saturate=saturate)
-    return quantized(x, scales, points, types, precision=precision, saturate=saturate)
+    found = quantized(x, scales, points, types, precision=precision, saturate=saturate)
+    if function.limits is None:
+        return found
+    # The ends lie within the type's, so that the order of the two does not matter.
+    spare = 64 - width(types[2])
+    wide = found.astype(np.int64 if types[2].startswith("int") else np.uint64)
+    codes = np.clip(wide << spare >> spare, *function.limits)
+    return (codes & ((1 << width(types[2])) - 1)).astype(found.dtype)

@@ -73,7 +73,7 @@ class Words:
     ``name`` is the operator's word, which may be left out if it is the dialect's first one, and is
     empty if the first attribute tells it, as ``math.floor`` does. ``attributes`` are their names in
     help texts, and ``choices`` lists the values of the first. The first ``required`` of them must
-    be given.
+    be given. With ``is_text`` the only one is all that follows, colons included.
     """
 
     name: str = ""
@@ -81,6 +81,7 @@ class Words:
     choices: str = ""
     required: int = 0
     are_integers: bool = False
+    is_text: bool = False
 
     def accepts(self, given: Sequence[str | int]) -> bool:
         """Whether these can be the attributes, as far as their number and types tell."""
@@ -113,6 +114,9 @@ class ModelNames:
 FLOAT_TO_INTEGER = {"float to integer, out of range": "saturate", "float to integer, NaN": "0"}
 #: Likewise in conversions to a float type without NaN, which float4_e2m1fn is.
 NAN_TO_FLOAT = {"NaN to a float without it": "the largest number of its sign"}
+#: Likewise in linear quantization to integers, and back.
+QUANTIZATION = {"NaN": "0, plus the zero point", "quotient": "rounded once to the scale's type"}
+DEQUANTIZATION = {"difference and product": "exact, then rounded once"}
 
 
 @dataclass(frozen=True, slots=True)

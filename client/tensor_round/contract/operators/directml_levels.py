@@ -1,11 +1,33 @@
-"""DirectML's feature levels, which tell the ranks and data types of its operators."""
+"""DirectML's operators, and the feature levels, which tell their ranks and data types."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from .dialect import Version
+from .model import OneOf, c_enumeration
+
+#: DML_OPERATOR_TYPE.
+OPERATORS = c_enumeration(
+    "DML_OPERATOR_",
+    {
+        "ELEMENT_WISE_ROUND": 99,
+        "ELEMENT_WISE_FLOOR": 12,
+        "ELEMENT_WISE_CEIL": 7,
+        "CAST": 61,
+        "ELEMENT_WISE_QUANTIZE_LINEAR": 33,
+        "ELEMENT_WISE_DEQUANTIZE_LINEAR": 34,
+    },
+)
+
+
+def only(*names: str) -> OneOf:
+    """One of these operators, in any spelling."""
+    return OneOf(
+        "directml: this form", {text: name for text, name in OPERATORS.items() if name in names}
+    )
+
 
 #: Without the C prefix, with it, or the C integer.
 FeatureLevel = Literal[
@@ -34,12 +56,24 @@ LEVELS = numbers_of(*(level for level in get_args(FeatureLevel) if str(level)[1:
 ALL_LEVELS = {**numbers_of("1_0", "2_0"), **LEVELS}
 
 
+LEVEL_PREFIX = "DML_FEATURE_LEVEL_"
+#: A feature level in any spelling.
+Level = Annotated[
+    str | int, OneOf("directml: a feature level", c_enumeration(LEVEL_PREFIX, ALL_LEVELS))
+]
+
+
 def versions_by_level(
-    operator: str, oldest_of_any_rank: str, types: Mapping[str, tuple[str, ...]]
+    operator: str,
+    oldest_of_any_rank: str,
+    types: Mapping[str, tuple[str, ...] | tuple[tuple[str, ...], ...]],
 ) -> dict[str, Version]:
-    """The versions of an operator by feature level, from the oldest in ``types`` on."""
+    """The versions of an operator by feature level, from the oldest in ``types`` on.
+
+    ``types`` are those of the operand, or of operand, scale and result.
+    """
     found: dict[str, Version] = {}
-    dtypes: tuple[str, ...] = ()
+    dtypes: Any = ()
     for level, number in ALL_LEVELS.items():
         dtypes = types.get(level, dtypes)
         if not dtypes:
@@ -49,7 +83,9 @@ def versions_by_level(
             name=level,
             title=f"directml {level}: {operator}",
             selected_by=(level,),
-            dtypes=dtypes,
+            dtypes=dtypes if isinstance(dtypes[0], str) else dtypes[0],
+            scales=() if isinstance(dtypes[0], str) else dtypes[1],
+            results=() if isinstance(dtypes[0], str) else dtypes[2],
             min_rank=1 if has_any_rank else 4,
             max_rank=8 if has_any_rank else 4,
             model_version=level,

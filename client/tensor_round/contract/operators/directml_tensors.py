@@ -90,6 +90,15 @@ class BufferDesc(Strict):
         strides = packed_strides(self.Sizes) if self.Strides is None else self.Strides
         return span(self.Sizes, strides) * self.dtype.itemsize
 
+    def layout_among(self, sizes: Sequence[int]) -> Layout:
+        """The layout in a payload of several tensors, which is not rounded up to 4 bytes.
+
+        ``sizes`` have a 1 in each dimension along which elements are repeated, or the tensor's.
+        """
+        total = self.TotalTensorSizeInBytes
+        length = self.unrounded_bytes if total is None else total
+        return Layout.of(self.dtype, sizes, self.Strides, length)
+
     @property
     def layout(self) -> Layout:
         """The layout; call it on a tensor without faults."""

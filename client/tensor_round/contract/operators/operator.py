@@ -58,6 +58,15 @@ def needed(scale: TensorType | None) -> TensorType:
     return scale
 
 
+def check_target(operator: LinearOperator, descriptor: OperatorDescriptor) -> None:
+    """Refuse a result of another type than the operator's ``to``, if it has one."""
+    result = descriptor.resolve().output.dtype.name
+    if operator.to is not None and canonical_name(operator.to) != result:
+        of = "the zero point" if operator.kind is Kind.QUANTIZE else "the scale"
+        rule = f"the result has the type of {of}, {result}, got {canonical_name(operator.to)}"
+        raise InvalidDescriptor.at(("to",), rule)
+
+
 def name_in(names: Mapping[str, str], dtype: str) -> str:
     """The name of a dtype in ``names``; without one, the canonical name, which models refuse."""
     return next((name for name, canonical in names.items() if canonical == dtype), dtype)

@@ -202,7 +202,6 @@ def operator_from_text(
     words: Sequence[str] = rest
     if kind is None:
         kind = Kind.ROUND if to is None else Kind.CAST
-    target = () if kind is Kind.ROUND else (to,)
     beside = {"saturate": saturate, "axis": axis, "block_size": block_size}
     named: dict[str, Any] = {name: value for name, value in beside.items() if value is not None}
     if not words and name in _DIRECTIONS[kind]:
@@ -214,6 +213,8 @@ def operator_from_text(
     if name not in DIALECTS or name not in _SPELLED[kind]:
         raise InvalidDescriptor.at(loc, _rule(text, name, kind))
     operator, attributes = _operator_in(DIALECTS[name], words, kind)
+    if operator.words is not None and operator.words.is_text and attributes:
+        attributes = [":".join(attributes)]
     # Any: the operators check their own attributes.
     given: list[Any] = [int(word) if _INTEGER.fullmatch(word) else word for word in attributes]
     if operator.kind is not kind:
@@ -222,10 +223,14 @@ def operator_from_text(
         raise InvalidDescriptor.at(loc, f"got {shown(text)}: {_NEEDS[operator.kind]}")
     if operator.words is None or not operator.words.accepts(given):
         raise InvalidDescriptor.at(loc, _rule(text, name, kind))
-    if faults := unknown(named, operator.object.attributes(), "attribute"):
+    names = operator.object.attributes()
+    if to is not None or "to" in names:
+        given = [to, *given] if "to" in names else given
+        named = named if "to" in names else {"to": to, **named}
+    if faults := unknown(named, names, "attribute"):
         raise InvalidDescriptor.of(faults)
     with _faults_at(*loc):
-        return operator.object(*target, *given, **named)
+        return operator.object(*given, **named)
 
 
 def _operator_in(

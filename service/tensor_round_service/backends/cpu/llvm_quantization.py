@@ -138,7 +138,8 @@ def linear_text(
     quotients = function.quotient_type(scale) if isinstance(function, Quantize) else None
     work = _work(function, codes, scale, target)
     bits = 8 * codes.itemsize
-    lowest, highest = (0, 0) if codes.is_float else ends(codes)
+    limits = function.limits if isinstance(function, Quantize) else None
+    lowest, highest = (0, 0) if codes.is_float else limits or ends(codes)
     dropped = 0 if quotients is None else FLOAT32.mantissa_bits - quotients.mantissa_bits
     values = {
         "lanes": LANES,

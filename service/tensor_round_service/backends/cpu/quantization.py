@@ -165,12 +165,14 @@ class Linear:
         self._source, self._target = call.input.dtype, call.output.dtype
         most = TILE if stage is None else COMPILED_TILE
         self._granularity = Granularity(call.input.shape, parameters.blocks, most)
-        behind = call.input.byte_length
+        given = payload[call.input.byte_length :]
+        if parameters.constants is not None:
+            given = np.frombuffer(parameters.constants, np.uint8)
         scale, point = parameters.scale, None
         if parameters.zero_point is not None:
-            point = Parameter(payload[behind + scale.byte_length :], parameters.zero_point)
+            point = Parameter(given[scale.byte_length :], parameters.zero_point)
             point = point if point.is_point else None
-        self._parameters = Parameter(payload[behind:], scale), point
+        self._parameters = Parameter(given, scale), point
         if stage is None or (point is not None and point.is_float):
             types = self._source, scale.dtype, self._target
             stage = _STAGES[type(function)](function, *types, point is not None)
@@ -291,11 +293,12 @@ def _quantizer(
             _convert(found, target, out, function.saturates)
 
         return to_floats
+    limits = function.limits or ends(target)
     if target.width > 16:
         return lambda elements, tile, out: _put_wide_codes(
-            quotients(elements, tile), tile.point(np.float64) if has_point else None, target, out
+            quotients(elements, tile), tile.point(np.float64) if has_point else None, limits, out
         )
-    levels = _levels(target)
+    levels = _levels(limits)
     held = np.int16 if target.width == 16 else np.int8
 
     def to_integers(elements: Numbers, tile: Tile, out: Numbers) -> None:
@@ -351,9 +354,9 @@ def _drop(words: Numbers, bits: int) -> None:
     words &= 0xFFFFFFFF >> bits << bits
 
 
-def _levels(target: DType) -> Callable[[Numbers, Tile], Numbers]:
+def _levels(limits: tuple[int, int]) -> Callable[[Numbers, Tile], Numbers]:
     """Sums of :data:`_GRID` and the nearest integers, so that with the zero point they saturate."""
-    lowest, highest = ends(target)
+    lowest, highest = limits
 
     def sums(quotients: Numbers, tile: Tile) -> Numbers:
         if quotients.dtype == np.float64:
@@ -378,14 +381,16 @@ def _levels(target: DType) -> Callable[[Numbers, Tile], Numbers]:
     return sums
 
 
-def _put_wide_codes(quotients: Numbers, point: Numbers | None, target: DType, out: Numbers) -> None:
+def _put_wide_codes(
+    quotients: Numbers, point: Numbers | None, limits: tuple[int, int], out: Numbers
+) -> None:
     """The nearest integers of 32 bits and the zero points, by float64, which has their sums."""
     integers = np.rint(quotients.astype(np.float64, copy=False))
     np.copyto(integers, 0, where=np.isnan(integers))
     if point is not None:
         shifted = against(point, integers)
         shifted += point
-    np.copyto(out, np.clip(integers, *ends(target)).astype(np.int64), casting="unsafe")
+    np.copyto(out, np.clip(integers, *limits).astype(np.int64), casting="unsafe")
 
 
 # Dequantization
@@ -471,7 +476,7 @@ def _faker(
 
         return by_codes
     quotients = _quotients(function, source, scale, through)
-    levels = _levels(through)
+    levels = _levels(function.limits or ends(through))
     put = _products(through.width, scale, target, of_floats=False)
 
     def fake(elements: Numbers, tile: Tile, out: Numbers) -> None:

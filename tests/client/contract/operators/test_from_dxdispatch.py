@@ -13,6 +13,7 @@ import pytest
 import tensor_round as tr
 from support.memory import traced
 from tensor_round.contract.operators.importers import dxdispatch
+from tensor_round.contract.operators.registry import OPERATORS, validate
 
 TENSORS = {
     "InputTensor": {
@@ -248,3 +249,11 @@ def test_a_large_text_takes_linear_time_and_little_memory(begin: str, part: str,
         with pytest.raises(tr.TensorRoundError):
             tr.from_dxdispatch(text)
         assert most() < 8 << 20
+
+
+@pytest.mark.parametrize("key", ["QUANTIZE_LINEAR", "DEQUANTIZE_LINEAR"])
+def test_a_quantization_keeps_its_four_tensors(key: str) -> None:
+    stated = OPERATORS[f"directml:ELEMENT_WISE_{key}"].descriptor.example
+    read = tr.from_dxdispatch({"type": stated["type"], "desc": stated["desc"]})
+    assert read.descriptor().resolve() == validate(stated).resolve()
+    assert read.feature_level == "6_2"

@@ -69,6 +69,19 @@ def cast(**attributes: int | bytes) -> Any:
     return node(op_type="Cast", name="convert", attribute=listed)
 
 
+def test_quantizations_are_read_with_their_attributes() -> None:
+    listed = [attribute(name, value) for name, value in (("axis", 0), ("precision", 10))]
+    given = node(op_type="QuantizeLinear", attribute=listed, input=["x", "s", "z"])
+    assert tr.from_onnx(given, 23) == tr.OnnxQuantizeLinear(None, 23, axis=0, precision="float16")
+    listed = [attribute("output_dtype", 10), attribute("block_size", 4)]
+    given = node(op_type="DequantizeLinear", attribute=listed, input=["x", "s"])
+    assert tr.from_onnx(given, 25) == tr.OnnxDequantizeLinear("float16", 25, block_size=4)
+    for wrong, loc in (({"input": ["x"]}, "input"), ({"attribute": [attribute("to", 1)]}, "attri")):
+        with pytest.raises(tr.InvalidDescriptor, match="onnx: QuantizeLinear has ") as caught:
+            tr.from_onnx(node(**{"op_type": "QuantizeLinear", "input": ["x", "s"], **wrong}), 25)
+        assert str(caught.value.faults[0].loc[0]).startswith(loc)
+
+
 def test_other_operators_that_round_are_read() -> None:
     assert tr.from_onnx(node(op_type="Floor"), 6) == tr.OnnxFloor(6)
     assert tr.from_onnx(node(op_type="Ceil", domain="ai.onnx"), 13) == tr.OnnxCeil(13)

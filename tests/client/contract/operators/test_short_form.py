@@ -48,19 +48,20 @@ def test_an_object_has_the_attributes_of_the_operator(key: str) -> None:
     attributes = {name: getattr(operator, name) for name in operator.attributes()}
     given = {name: value for name, value in attributes.items() if value is not None}
     tensors, members = {}, {}
-    if row.kind.is_linear:
-        dtype = given.get("to") if row.kind is Kind.QUANTIZE else "uint8"
+    if len(row.tensors) > 1:
+        dtype = given.get("to") if row.kind is Kind.QUANTIZE else "int8"
         tensors = {"scale": ("float32", []), "zero_point": (dtype, [])}
         members = {k: {"dtype": one, "shape": size} for k, (one, size) in tensors.items()}
-    dtype = "uint8" if row.kind is Kind.DEQUANTIZE else "float32"
+    dtype = "int8" if row.kind is Kind.DEQUANTIZE else "float32"
     make: Any = operator
-    expected = make.descriptor(dtype, (2, 2, 1, 1), **tensors)
+    shape = (2, 3, 1, 1)
+    expected = make.descriptor(dtype, shape, **tensors)
     name = {"operator": row.name} if key != row.dialect else {}
-    assert read({"dialect": row.dialect, **name, **given}, dtype, **members) == expected
+    assert read({"dialect": row.dialect, **name, **given}, dtype, shape, **members) == expected
     if row.kind is Kind.CAST:
         to = given.pop("to")
-        assert read({"dialect": row.dialect, **name, **given}, to=to) == expected
-        assert read({"dialect": row.dialect, **given}, to=to) == expected
+        assert read({"dialect": row.dialect, **name, **given}, dtype, shape, to=to) == expected
+        assert read({"dialect": row.dialect, **given}, dtype, shape, to=to) == expected
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -16,6 +16,7 @@ from support.cases.dialect import (
     datatypes,
     spelled,
 )
+from support.cases.dialects.directml_linear import CASES as LINEAR
 from support.cases.dialects.directml_round import (
     ALL_LEVELS,
     IN,
@@ -308,4 +309,5 @@ CASES = {
         "CEIL", 7, tr.DirectMLCeil, Rounding.TOWARD_POSITIVE, (-2, -1, -1, -1, 0, 2, 2, 2, 3)
     ),
     "directml:CAST": CAST,
+    **LINEAR,
 }

@@ -15,6 +15,7 @@ from support.cases.dialect import (
     conversion,
     datatypes,
 )
+from support.cases.dialects.stablehlo_uniform import CASES as LINEAR
 from tensor_round.contract.functions import ReducePrecision
 from tensor_round.contract.rounding import Rounding
 
@@ -274,4 +275,5 @@ CASES = {
     "stablehlo": ROUND,
     "stablehlo:convert": CONVERT,
     "stablehlo:reduce_precision": REDUCE,
+    **LINEAR,
 }

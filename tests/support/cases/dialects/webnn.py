@@ -14,6 +14,7 @@ from support.cases.dialect import (
     datatypes,
     shapes,
 )
+from support.cases.dialects.webnn_linear import CASES as LINEAR
 from tensor_round.contract.rounding import Rounding
 
 FLOATS = {"float32": "float32", "float16": "float16"}
@@ -245,4 +246,5 @@ CASES = {
         (1, 1, 2, 2, -3, -2, -1, 2, 3, 4),
     ),
     "webnn:cast": CAST,
+    **LINEAR,
 }

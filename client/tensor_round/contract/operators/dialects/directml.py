@@ -1,4 +1,4 @@
-"""The ``directml`` dialect: ELEMENT_WISE_ROUND, ELEMENT_WISE_FLOOR, ELEMENT_WISE_CEIL and CAST.
+"""The ``directml`` dialect: DirectML's operators that round.
 
 ``type`` and ``desc`` have the form of DxDispatch, DirectML's own runner: enumerators with or
 without their prefix; here also as the C integer. ``feature_level`` is the device's; it decides
@@ -29,16 +29,27 @@ from ..dialect import (
     overlap_fault,
 )
 from ..directml_levels import (
-    ALL_LEVELS,
+    LEVEL_PREFIX,
     LEVELS,
+    OPERATORS,
     AnyFeatureLevel,
     FeatureLevel,
+    Level,
     numbers_of,
+    only,
     versions_by_level,
 )
 from ..directml_tensors import DTYPES, AnyTensorDesc, BufferDesc, BufferTensorDesc
 from ..model import OneOf, OperatorDescriptor, Strict, c_enumeration
 from ..operator import CastOperator, RoundOperator, canonical_name, name_in, sizes_of
+from .directml_linear import (
+    ROWS,
+    DirectMLDequantizeLinear,
+    DirectMLDequantizeLinearDescriptor,
+    DirectMLQuantizeLinear,
+    DirectMLQuantizeLinearDescriptor,
+    ElementWiseQuantizeLinearDesc,
+)
 
 __all__ = [
     "BufferTensorDesc",
@@ -46,11 +57,16 @@ __all__ = [
     "DirectMLCast",
     "DirectMLCastDescriptor",
     "DirectMLCeil",
+    "DirectMLDequantizeLinear",
+    "DirectMLDequantizeLinearDescriptor",
     "DirectMLDescriptor",
     "DirectMLFloor",
     "DirectMLFloorDescriptor",
+    "DirectMLQuantizeLinear",
+    "DirectMLQuantizeLinearDescriptor",
     "DirectMLRound",
     "ElementWiseFloorDesc",
+    "ElementWiseQuantizeLinearDesc",
     "ElementWiseRoundDesc",
 ]
 
@@ -90,41 +106,18 @@ VERSIONS: dict[str, dict[str, Version]] = {
     "ELEMENT_WISE_CEIL": versions_by_level("ELEMENT_WISE_CEIL", "3_0", {"1_0": _ROUNDED}),
     "CAST": versions_by_level("CAST", "3_1", _CAST_TYPES),
 }
-_LEVEL_PREFIX = "DML_FEATURE_LEVEL_"
 _TOO_OLD = {
     spelling: f"directml: ELEMENT_WISE_ROUND was introduced in feature level 2_1, got {level}"
-    for spelling, level in c_enumeration(_LEVEL_PREFIX, numbers_of("1_0", "2_0")).items()
+    for spelling, level in c_enumeration(LEVEL_PREFIX, numbers_of("1_0", "2_0")).items()
 }
 _Level = Annotated[
     str | int,
     OneOf(
         "directml: a feature level",
-        c_enumeration(_LEVEL_PREFIX, LEVELS),
+        c_enumeration(LEVEL_PREFIX, LEVELS),
         _TOO_OLD,
     ),
 ]
-_AnyLevel = Annotated[
-    str | int, OneOf("directml: a feature level", c_enumeration(_LEVEL_PREFIX, ALL_LEVELS))
-]
-#: DML_OPERATOR_TYPE.
-_OPERATORS = c_enumeration(
-    "DML_OPERATOR_",
-    {
-        "ELEMENT_WISE_ROUND": 99,
-        "ELEMENT_WISE_FLOOR": 12,
-        "ELEMENT_WISE_CEIL": 7,
-        "CAST": 61,
-    },
-)
-
-
-def _only(*names: str) -> OneOf:
-    """One of these operators, in any spelling."""
-    return OneOf(
-        "directml: this form", {text: name for text, name in _OPERATORS.items() if name in names}
-    )
-
-
 _Mode = Annotated[
     str | int,
     OneOf("directml: ELEMENT_WISE_ROUND", c_enumeration("DML_ROUNDING_MODE_", MODE_VALUES)),
@@ -223,7 +216,7 @@ class DirectMLDescriptor(_DirectMLDescriptor):
     }
 
     feature_level: _Level
-    type: Annotated[str | int, _only("ELEMENT_WISE_ROUND")]
+    type: Annotated[str | int, only("ELEMENT_WISE_ROUND")]
     desc: ElementWiseRoundDesc
 
     def resolve(self) -> Call:
@@ -251,8 +244,8 @@ class DirectMLFloorDescriptor(_DirectMLDescriptor):
         },
     }
 
-    feature_level: _AnyLevel
-    type: Annotated[str | int, _only(*_DIRECTED)]
+    feature_level: Level
+    type: Annotated[str | int, only(*_DIRECTED)]
     desc: ElementWiseFloorDesc
 
     def resolve(self) -> Call:
@@ -273,8 +266,8 @@ class DirectMLCastDescriptor(_DirectMLDescriptor):
         },
     }
 
-    feature_level: _AnyLevel
-    type: Annotated[str | int, _only("CAST")]
+    feature_level: Level
+    type: Annotated[str | int, only("CAST")]
     desc: CastDesc
 
     def resolve(self) -> Call:
@@ -448,7 +441,7 @@ def _directed(name: str, made: type[RoundOperator]) -> Operator:
 DIALECT = Dialect(
     title="DirectML",
     operator_field="type",
-    spellings=_OPERATORS,
+    spellings=OPERATORS,
     operators=(
         Operator(
             name="ELEMENT_WISE_ROUND",
@@ -484,5 +477,6 @@ DIALECT = Dialect(
                 "to a float": "ties_to_even",
             },
         ),
+        *ROWS,
     ),
 )

@@ -5,25 +5,30 @@ The operand is a tensor type in StableHLO's syntax, ``tensor<2x3xf16>``.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, JsonValue
+from pydantic import Field
 
 from ...call import Call
-from ...dtypes import BY_NAME, AnyDType
+from ...dtypes import AnyDType
 from ...errors import InvalidDescriptor
 from ...functions import ReducePrecision
-from ...layout import SIZE_LIMIT, Layout
-from ...quoting import shown
 from ...rounding import Rounding
 from ..dialect import FLOAT_TO_INTEGER, NAN_TO_FLOAT, Dialect, ModelNames, Operator, Version, Words
 from ..model import RANK_LIMIT, OneOf, OperatorDescriptor
-from ..operator import CastOperator, RoundOperator, canonical_name, name_in, sizes_of
+from ..operator import CastOperator, RoundOperator
+from ..stablehlo_types import OPERAND, PATTERN, TensorText, layout_of, spellings, tensor_text
 from .mlir import DTYPES as DTYPES
-from .mlir import FLOAT_TYPES, REJECTED
+from .mlir import FLOAT_TYPES
+from .stablehlo_uniform import (
+    ROWS,
+    StableHLOUniformDequantize,
+    StableHLOUniformDequantizeDescriptor,
+    StableHLOUniformQuantize,
+    StableHLOUniformQuantizeDescriptor,
+)
 
 __all__ = [
     "StableHLOConvert",
@@ -32,6 +37,10 @@ __all__ = [
     "StableHLOReducePrecision",
     "StableHLOReducePrecisionDescriptor",
     "StableHLORound",
+    "StableHLOUniformDequantize",
+    "StableHLOUniformDequantizeDescriptor",
+    "StableHLOUniformQuantize",
+    "StableHLOUniformQuantizeDescriptor",
 ]
 
 #: With or without the prefix of its dialect in MLIR.
@@ -54,57 +63,12 @@ CONVERT_DTYPES = {
         for width in (4, 8, 16, 32, 64)
     },
 }
-_TITLE = "stablehlo"
 VERSION = Version("1", "stablehlo: rounding", (), tuple(DTYPES), 0, RANK_LIMIT)
 CONVERT_VERSION = Version("1", "stablehlo: convert", (), tuple(CONVERT_DTYPES), 0, RANK_LIMIT)
 REDUCE_VERSION = Version("1", "stablehlo: reduce_precision", (), tuple(DTYPES), 0, RANK_LIMIT)
 
-_TENSOR = re.compile(r"tensor<((?:(?:0|[1-9]\d*|\?)x)*)([a-wyz]\w{0,31})>", re.ASCII)
 #: An ``i32`` attribute.
 _Bits = Annotated[int, Field(lt=2**31)]
-_RULE = f"{_TITLE} takes a tensor type such as tensor<2x3xf16>"
-
-
-def _parts(operand: str) -> tuple[str, tuple[str, ...]]:
-    """A type's element type and dimensions; raises :class:`ValueError` for another text."""
-    found = _TENSOR.fullmatch(operand)
-    if found is None:
-        raise ValueError(f"{_RULE}, got {shown(operand)}")
-    return found[2], tuple(found[1].split("x")[:-1])
-
-
-def _static(operand: str) -> str:
-    """The type, if all dimensions are static and in range; raises :class:`ValueError`."""
-    _, sizes = _parts(operand)
-    if "?" in sizes:
-        raise ValueError(f"{_TITLE} takes dimensions with sizes here, got {shown(operand)}")
-    if len(sizes) > RANK_LIMIT:
-        raise ValueError(f"{_TITLE} takes at most {RANK_LIMIT} dimensions here, got {len(sizes)}")
-    if any(len(size) > 19 or int(size) >= SIZE_LIMIT for size in sizes):
-        raise ValueError(f"{_TITLE} takes sizes of 0 to 2^63-1, got {shown(operand)}")
-    return operand
-
-
-def _layout(
-    operand: str, version: Version, dtypes: Mapping[str, str], field: str = "operand"
-) -> Layout:
-    """The layout of a tensor type; raises :class:`InvalidDescriptor`."""
-    element, sizes = _parts(operand)
-    if element not in dtypes:
-        why = REJECTED.get(element, f"got {element}")
-        raise InvalidDescriptor.at((field,), f"{why}; {version.takes}")
-    return Layout.of(BY_NAME[dtypes[element]], tuple(map(int, sizes)), loc=(field,))
-
-
-def _spellings(*names: str) -> dict[str | int, str]:
-    return {prefix + name: name for prefix in ("", "stablehlo.") for name in names}
-
-
-_TensorType = Annotated[str, AfterValidator(_static)]
-_PATTERN: dict[str, JsonValue] = {
-    "pattern": r"^tensor<((0|[1-9][0-9]*)x)*[a-wyz][A-Za-z0-9_]{0,31}>$"
-}
-_OPERAND = "The operand's type: sizes and the element type, separated by x. The element type is "
 
 
 class StableHLODescriptor(OperatorDescriptor):
@@ -117,16 +81,16 @@ class StableHLODescriptor(OperatorDescriptor):
     }
 
     dialect: Literal["stablehlo"] = "stablehlo"
-    op: Annotated[str, OneOf("stablehlo", _spellings(*MODES))] = Field(
+    op: Annotated[str, OneOf("stablehlo", spellings(*MODES))] = Field(
         description="The operation, with or without the prefix stablehlo."
     )
-    operand: _TensorType = Field(
-        description=f"{_OPERAND}one of {', '.join(DTYPES)}.", json_schema_extra=_PATTERN
+    operand: TensorText = Field(
+        description=f"{OPERAND}one of {', '.join(DTYPES)}.", json_schema_extra=PATTERN
     )
 
     def resolve(self) -> Call:
         """The call of this descriptor; raises :class:`InvalidDescriptor`."""
-        source = _layout(self.operand, VERSION, DTYPES)
+        source = layout_of(self.operand, VERSION, DTYPES)
         return Call.packed(MODES[self.op], source.dtype.name, source.shape)
 
 
@@ -141,18 +105,18 @@ class StableHLOConvertDescriptor(OperatorDescriptor):
     }
 
     dialect: Literal["stablehlo"] = "stablehlo"
-    op: Annotated[str, OneOf("stablehlo", _spellings("convert"))]
-    operand: _TensorType = Field(
-        description=f"{_OPERAND}one of {', '.join(CONVERT_DTYPES)}.", json_schema_extra=_PATTERN
+    op: Annotated[str, OneOf("stablehlo", spellings("convert"))]
+    operand: TensorText = Field(
+        description=f"{OPERAND}one of {', '.join(CONVERT_DTYPES)}.", json_schema_extra=PATTERN
     )
-    result: _TensorType = Field(
-        description="The result's type, of the operand's sizes.", json_schema_extra=_PATTERN
+    result: TensorText = Field(
+        description="The result's type, of the operand's sizes.", json_schema_extra=PATTERN
     )
 
     def resolve(self) -> Call:
         """The call of this descriptor; raises :class:`InvalidDescriptor`."""
-        source = _layout(self.operand, CONVERT_VERSION, CONVERT_DTYPES)
-        target = _layout(self.result, CONVERT_VERSION, CONVERT_DTYPES, "result")
+        source = layout_of(self.operand, CONVERT_VERSION, CONVERT_DTYPES)
+        target = layout_of(self.result, CONVERT_VERSION, CONVERT_DTYPES, "result")
         if source.shape != target.shape:
             rule = "stablehlo: convert: must have the operand's sizes"
             raise InvalidDescriptor.at(("result",), rule)
@@ -171,17 +135,17 @@ class StableHLOReducePrecisionDescriptor(OperatorDescriptor):
     }
 
     dialect: Literal["stablehlo"] = "stablehlo"
-    op: Annotated[str, OneOf("stablehlo", _spellings("reduce_precision"))]
+    op: Annotated[str, OneOf("stablehlo", spellings("reduce_precision"))]
     exponent_bits: _Bits = Field(ge=1, description="Bits of the exponent, at least 1.")
     mantissa_bits: _Bits = Field(ge=0, description="Bits of the mantissa, at least 0.")
-    operand: _TensorType = Field(
-        description=f"{_OPERAND}one of {', '.join(DTYPES)}.", json_schema_extra=_PATTERN
+    operand: TensorText = Field(
+        description=f"{OPERAND}one of {', '.join(DTYPES)}.", json_schema_extra=PATTERN
     )
 
     def resolve(self) -> Call:
         """The call of this descriptor; raises :class:`InvalidDescriptor`."""
         function = ReducePrecision(Rounding.TIES_TO_EVEN, self.exponent_bits, self.mantissa_bits)
-        return Call.packed_output(function, _layout(self.operand, REDUCE_VERSION, DTYPES))
+        return Call.packed_output(function, layout_of(self.operand, REDUCE_VERSION, DTYPES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,13 +164,8 @@ class StableHLORound(RoundOperator):
         self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
     ) -> StableHLODescriptor:
         """The ``stablehlo`` descriptor for a tensor."""
-        operand = _tensor(FLOAT_TYPES, dtype, shape)
+        operand = tensor_text(FLOAT_TYPES, dtype, shape)
         return StableHLODescriptor.read({"op": self.op, "operand": operand})
-
-
-def _tensor(names: Mapping[str, str], dtype: AnyDType | None, shape: Sequence[int] | None) -> str:
-    sizes = "".join(f"{size}x" for size in sizes_of(shape))
-    return f"tensor<{sizes}{name_in(names, canonical_name(dtype))}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,8 +180,8 @@ class StableHLOConvert(CastOperator):
         """The ``stablehlo`` descriptor for a tensor."""
         document = {
             "op": "convert",
-            "operand": _tensor(CONVERT_DTYPES, dtype, shape),
-            "result": _tensor(CONVERT_DTYPES, self.to, shape),
+            "operand": tensor_text(CONVERT_DTYPES, dtype, shape),
+            "result": tensor_text(CONVERT_DTYPES, self.to, shape),
         }
         return StableHLOConvertDescriptor.read(document)
 
@@ -247,7 +206,7 @@ class StableHLOReducePrecision(RoundOperator):
             "op": "reduce_precision",
             "exponent_bits": self.exponent_bits,
             "mantissa_bits": self.mantissa_bits,
-            "operand": _tensor(FLOAT_TYPES, dtype, shape),
+            "operand": tensor_text(FLOAT_TYPES, dtype, shape),
         }
         return StableHLOReducePrecisionDescriptor.read(document)
 
@@ -255,7 +214,7 @@ class StableHLOReducePrecision(RoundOperator):
 DIALECT = Dialect(
     title="StableHLO",
     operator_field="op",
-    spellings=_spellings(*MODES, "convert", "reduce_precision"),
+    spellings=spellings(*MODES, "convert", "reduce_precision", *(row.name for row in ROWS)),
     operators=(
         Operator(
             name="round_nearest",
@@ -304,5 +263,6 @@ DIALECT = Dialect(
                 "overflow in a type without infinity": "NaN, or without one the largest number"
             },
         ),
+        *ROWS,
     ),
 )

@@ -1,4 +1,4 @@
-"""The ``webnn`` dialect: ``roundEven``, ``floor``, ``ceil`` and ``cast`` of WebNN.
+"""The ``webnn`` dialect: WebNN's rounding, ``cast`` and linear quantization.
 
 Its fields are the method's name and the MLOperandDescriptor of its input. The specification
 allows any rank and, but for ``cast``, two data types; dimensions are at least 1.
@@ -17,16 +17,30 @@ from ...dtypes import BY_NAME, AnyDType
 from ...layout import Layout
 from ...rounding import Rounding
 from ..dialect import FLOAT_TO_INTEGER, Dialect, ModelNames, Operator, Version, Words
-from ..model import RANK_LIMIT, OneOf, OperatorDescriptor, PerDimension, Strict
+from ..model import RANK_LIMIT, OneOf, OperatorDescriptor, Strict
 from ..operator import CastOperator, RoundOperator, canonical_name, sizes_of
+from ..webnn_tensors import SIZES, Shape
+from .webnn_linear import (
+    ROWS,
+    WebNNDequantizeLinear,
+    WebNNDequantizeLinearDescriptor,
+    WebNNLinearTensor,
+    WebNNQuantizeLinear,
+    WebNNQuantizeLinearDescriptor,
+)
 
 __all__ = [
     "WebNNCast",
     "WebNNCastDescriptor",
     "WebNNCastTensor",
     "WebNNCeil",
+    "WebNNDequantizeLinear",
+    "WebNNDequantizeLinearDescriptor",
     "WebNNDescriptor",
     "WebNNFloor",
+    "WebNNLinearTensor",
+    "WebNNQuantizeLinear",
+    "WebNNQuantizeLinearDescriptor",
     "WebNNRoundEven",
     "WebNNTensor",
 ]
@@ -44,10 +58,6 @@ VERSION = Version("1", "webnn: rounding", (), ("float32", "float16"), 0, RANK_LI
 CAST_VERSION = Version(
     "1", "webnn: cast", (), tuple(name for name in _DATA_TYPES if name in BY_NAME), 0, RANK_LIMIT
 )
-#: A "valid dimension": greater than zero, and in the range of WebIDL's ``long``.
-_Dimension = Annotated[int, Field(ge=1, le=2**31 - 1)]
-_Shape = Annotated[Sequence[int], PerDimension(_Dimension)]
-_SIZES = "Elements along each dimension, at least 1; an empty list is a scalar."
 _CAST_TYPE = OneOf(CAST_VERSION.title, {name: name for name in CAST_VERSION.dtypes})
 
 
@@ -55,14 +65,14 @@ class WebNNTensor(Strict):
     """An MLOperandDescriptor: a tensor packed in C order."""
 
     dataType: Annotated[str, OneOf(VERSION.title, {name: name for name in VERSION.dtypes})]
-    shape: _Shape = Field(description=_SIZES)
+    shape: Shape = Field(description=SIZES)
 
 
 class WebNNCastTensor(Strict):
     """The MLOperandDescriptor of cast's input."""
 
     dataType: Annotated[str, _CAST_TYPE]
-    shape: _Shape = Field(description=_SIZES)
+    shape: Shape = Field(description=SIZES)
 
 
 class WebNNDescriptor(OperatorDescriptor):
@@ -176,7 +186,7 @@ def _operator(name: str, made: type[RoundOperator], model: str, word: str) -> Op
 DIALECT = Dialect(
     title="WebNN",
     operator_field="op",
-    spellings={name: name for name in (*_ROUNDINGS, "cast")},
+    spellings={name: name for name in (*_ROUNDINGS, "cast", *(row.name for row in ROWS))},
     operators=(
         _operator("roundEven", WebNNRoundEven, "webnn_round_even", ""),
         _operator("floor", WebNNFloor, "webnn_floor", "floor"),
@@ -193,5 +203,6 @@ DIALECT = Dialect(
             target_field="type",
             unspecified=FLOAT_TO_INTEGER,
         ),
+        *ROWS,
     ),
 )

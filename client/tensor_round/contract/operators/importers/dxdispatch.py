@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,11 +15,10 @@ from ...wire import strictjson
 from ..dialects.directml import (
     DIALECT,
     DirectMLCast,
-    DirectMLCastDescriptor,
     DirectMLCeil,
-    DirectMLDescriptor,
+    DirectMLDequantizeLinear,
     DirectMLFloor,
-    DirectMLFloorDescriptor,
+    DirectMLQuantizeLinear,
     DirectMLRound,
 )
 from ..directml_levels import FeatureLevel
@@ -38,7 +38,14 @@ _STRING_OR_LAST_COMMA = re.compile(
 )
 
 
-Read = DirectMLRound | DirectMLFloor | DirectMLCeil | DirectMLCast
+Read = (
+    DirectMLRound
+    | DirectMLFloor
+    | DirectMLCeil
+    | DirectMLCast
+    | DirectMLQuantizeLinear
+    | DirectMLDequantizeLinear
+)
 
 
 def from_dxdispatch(
@@ -51,10 +58,11 @@ def from_dxdispatch(
 
     ``document`` is an operator (``type`` and ``desc``), or a model with ``dispatchables``: JSON
     text, the parsed object, or the path of a file (a ``str`` without ``{`` and ``[``). Read are
-    ELEMENT_WISE_ROUND, ELEMENT_WISE_FLOOR, ELEMENT_WISE_CEIL and CAST. ``name`` chooses one of
-    several; without it, an ELEMENT_WISE_ROUND is chosen if it is the only one. ``feature_level`` is
-    4_1 for CAST by default, else 3_0. Comments, trailing commas, ``Type`` and ``Desc`` are
-    accepted, as by DxDispatch; 16 MiB and 65,536 objects and arrays at most.
+    ELEMENT_WISE_ROUND, _FLOOR, _CEIL, _QUANTIZE_LINEAR and _DEQUANTIZE_LINEAR, and CAST. ``name``
+    chooses one of several; without it, an ELEMENT_WISE_ROUND is chosen if it is the only one.
+    ``feature_level`` is 4_1 for CAST by default, 6_2 for a quantization, else 3_0. Comments,
+    trailing commas, ``Type`` and ``Desc`` are accepted, as by DxDispatch; 16 MiB and 65,536 objects
+    and arrays at most.
 
     Raises :class:`InvalidDescriptor` for an operator or tensor that breaks a rule,
     :class:`MalformedJSON`, and :class:`InvalidArgument` for a file that cannot be read.
@@ -74,14 +82,19 @@ def operator_in(operator: Mapping[str, Any], feature_level: FeatureLevel | None 
         if {name, name.lower()} <= set(operator):
             raise InvalidDescriptor.at((name,), f"directml: there is a {name.lower()}, too")
     if feature_level is None:
-        feature_level = "4_1" if _kind(operator) == "CAST" else "3_0"
-    stated = cast(
-        DirectMLDescriptor | DirectMLFloorDescriptor | DirectMLCastDescriptor,
-        DIALECT.read({"feature_level": feature_level, **fields}),
-    )
+        feature_level = _LEVELS.get(_kind(operator), "3_0")
+    stated: Any = DIALECT.read({"feature_level": feature_level, **fields})
     stated.resolve()
-    made = cast(Read, DIALECT.operator_of(stated).object.of(stated))
-    return replace(made, tensors=(stated.desc.InputTensor, stated.desc.OutputTensor))
+    made = cast(Any, DIALECT.operator_of(stated).object.of(stated))
+    names = (name for name in type(stated.desc).model_fields if name.endswith("Tensor"))
+    return cast(Read, replace(made, tensors=tuple(getattr(stated.desc, name) for name in names)))
+
+
+#: The feature levels of the operators' objects.
+_LEVELS = {
+    operator.name: signature(operator.object).parameters["feature_level"].default
+    for operator in DIALECT.operators
+}
 
 
 _QUOTE = ord('"')

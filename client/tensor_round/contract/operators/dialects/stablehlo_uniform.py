@@ -1,0 +1,389 @@
+"""StableHLO's ``uniform_quantize`` and ``uniform_dequantize``.
+
+Scales and zero points are a part of a quantized element type, such as
+``!quant.uniform<i8<-127:127>:f32:1, {0.1:-30, 0.5:-20}>``: of its storage type with its ends, its
+expressed type, and the dimension that has several scales. So they are constants of a call.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import AfterValidator, Field
+
+from ...call import Call, Parameters
+from ...dtypes import BY_NAME, AnyDType, DType
+from ...errors import InvalidArgument, InvalidDescriptor
+from ...functions import Dequantize, Quantize
+from ...host_memory import pack
+from ...layout import Layout
+from ...quoting import shown
+from ..dialect import DEQUANTIZATION, QUANTIZATION, ModelNames, Operator, Version, Words
+from ..model import RANK_LIMIT, OneOf, OperatorDescriptor
+from ..operator import Kind, LinearOperator, TensorType, canonical_name, sizes_of
+from ..stablehlo_types import OPERAND, PATTERN, TensorText, layout_of, spellings, tensor_text
+
+_EXPRESSED = {"f16": "float16", "bf16": "bfloat16", "f32": "float32"}
+_STORAGE = {
+    f"{mark}{width}": f"{sign}int{width}"
+    for mark, sign in (("i", ""), ("u", "u"))
+    for width in (4, 8, 16)
+}
+_TYPE = r"!quant\.uniform<(\w{1,8})(?:<(-?\d{1,10}):(-?\d{1,10})>)?:(\w{1,8})(?::(\d{1,2}))?,\s*"
+_QUANTIZED = re.compile(rf"{_TYPE}([^<>]*)>", re.ASCII)
+_TENSOR = re.compile(r"tensor<((?:(?:0|[1-9]\d{0,18})x)*)(!quant\.uniform<.*>)>", re.ASCII)
+_NUMBER = r"[-+]?\d{1,64}(?:\.\d{0,64})?(?:[eE][-+]?\d{1,3})?"
+_PAIR = re.compile(rf"\s*({_NUMBER})(?::(-?\d{{1,10}}))?\s*", re.ASCII)
+_RULE = "stablehlo takes a quantized type such as !quant.uniform<i8:f32, 0.1:-5>"
+VERSIONS = {
+    "uniform_quantize": Version(
+        "1",
+        "stablehlo: uniform_quantize",
+        (),
+        tuple(_EXPRESSED),
+        0,
+        RANK_LIMIT,
+        results=tuple(_STORAGE),
+    ),
+    "uniform_dequantize": Version(
+        "1",
+        "stablehlo: uniform_dequantize",
+        (),
+        tuple(_STORAGE),
+        0,
+        RANK_LIMIT,
+        results=tuple(_EXPRESSED),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizedType:
+    """A quantized element type, as its text says.
+
+    ``dimension`` is None if one scale is for the whole tensor. ``limits`` are the storage's ends,
+    None if they are those of its type.
+    """
+
+    text: str
+    storage: DType
+    expressed: DType
+    dimension: int | None
+    limits: tuple[int, int] | None
+    scales: tuple[float, ...]
+    zero_points: tuple[int, ...]
+
+    @classmethod
+    def read(cls, text: str) -> QuantizedType:
+        """Parse a type's text; raises :class:`ValueError` with the rule that it breaks."""
+        return _read(text)
+
+    def parameters(self, shape: Sequence[int]) -> Parameters:
+        """The constants for a tensor of that shape; raises :class:`ValueError`."""
+        counts = [1] * len(shape)
+        if self.dimension is not None:
+            if self.dimension >= len(shape):
+                rule = "must be less than the rank"
+                raise ValueError(f"stablehlo: dimension {self.dimension} {rule}, {len(shape)}")
+            size = shape[self.dimension]
+            if size != len(self.scales):
+                rule = f"must have {size} scales, as dimension {self.dimension} has elements"
+                raise ValueError(f"stablehlo: {rule}, got {len(self.scales)}")
+            counts[self.dimension] = size
+        blocks = [1 if at == self.dimension else max(size, 1) for at, size in enumerate(shape)]
+        codes = np.array(self.zero_points, np.int64).astype(self.storage.numpy)
+        points = pack(codes) if self.storage.is_sub_byte else codes
+        scales = np.array(self.scales, self.expressed.numpy)
+        made = Parameters.of(shape, Layout.of(self.expressed, counts), self.storage, blocks)
+        constants = scales.tobytes() + points.tobytes()
+        return Parameters(made.scale, made.zero_point, made.blocks, constants)
+
+
+@lru_cache(maxsize=256)
+def _read(text: str) -> QuantizedType:
+    found = _QUANTIZED.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{_RULE}, got {shown(text)}")
+    storage, low, high, expressed, dimension, rest = found.groups()
+    if expressed not in _EXPRESSED:
+        rule = f"stablehlo takes {', '.join(_EXPRESSED)} as expressed type"
+        raise ValueError(f"{rule}, got {expressed}")
+    if storage not in _STORAGE:
+        rule = f"stablehlo takes {', '.join(_STORAGE)} as storage type"
+        raise ValueError(f"{rule}, got {storage}")
+    kind, wide = BY_NAME[_STORAGE[storage]], BY_NAME[_EXPRESSED[expressed]]
+    if kind.width >= wide.width:
+        raise ValueError(f"stablehlo: {storage} must have fewer bits than {expressed}")
+    least = 0 if storage.startswith("u") else -(1 << kind.width - 1)
+    most = least + (1 << kind.width) - 1
+    ends = (least, most) if low is None else (int(low), int(high))
+    if not least <= ends[0] < ends[1] <= most:
+        rule = f"stablehlo: storage_min and storage_max must be in order, from {least} to {most}"
+        raise ValueError(f"{rule}, got {ends[0]} and {ends[1]}")
+    is_list = rest.startswith("{") and rest.rstrip().endswith("}")
+    if is_list != (dimension is not None):
+        raise ValueError("stablehlo: a list of scales needs a dimension before it, and it a list")
+    pairs = [_PAIR.fullmatch(pair) for pair in (rest.strip()[1:-1] if is_list else rest).split(",")]
+    scales, points = [], []
+    for pair in pairs:
+        if pair is None:
+            raise ValueError(f"stablehlo: must have scales, or scale:zero_point, got {shown(rest)}")
+        scales.append(_rounded(pair[1], wide))
+        points.append(int(pair[2] or 0))
+        if not ends[0] <= points[-1] <= ends[1]:
+            rule = f"stablehlo: a zero point must be from {ends[0]} to {ends[1]}"
+            raise ValueError(f"{rule}, got {points[-1]}")
+    at = None if dimension is None else int(dimension)
+    limits = None if ends == (least, most) else ends
+    return QuantizedType(text, kind, wide, at, limits, tuple(scales), tuple(points))
+
+
+def _rounded(text: str, kind: DType) -> float:
+    """A positive decimal, rounded once to a type, ties to even; raises :class:`ValueError`."""
+    exact = Fraction(text)
+    try:
+        near = float(exact)
+    except OverflowError:
+        near = math.inf
+    if math.isfinite(near) and Fraction(near) != exact and not np.float64(near).view(np.int64) & 1:
+        # To odd, so that rounding to the narrower type is as if once.
+        near = math.nextafter(near, math.inf if exact > near else -math.inf)
+    with np.errstate(all="ignore"):
+        value = float(np.float64(near).astype(kind.numpy))
+    if not 0 < value < math.inf:
+        raise ValueError(f"stablehlo: a scale must be positive and finite, got {text}")
+    return value
+
+
+def _parts(text: str) -> tuple[tuple[int, ...], QuantizedType]:
+    """The sizes and the element type of a quantized tensor; raises :class:`ValueError`."""
+    found = _TENSOR.fullmatch(text)
+    if found is None:
+        raise ValueError(f"stablehlo takes tensor<2x3x!quant.uniform<...>>, got {shown(text)}")
+    sizes = tuple(map(int, found[1].split("x")[:-1]))
+    if len(sizes) > RANK_LIMIT:
+        raise ValueError(f"stablehlo takes at most {RANK_LIMIT} dimensions here, got {len(sizes)}")
+    element = QuantizedType.read(found[2])
+    element.parameters(sizes)
+    return sizes, element
+
+
+def _checked(text: str) -> str:
+    _parts(text)
+    return text
+
+
+_QuantizedTensor = Annotated[str, AfterValidator(_checked)]
+_DESCRIPTION = (
+    "sizes and a quantized element type, whose storage type is one of "
+    f"{', '.join(_STORAGE)}, and its expressed type one of {', '.join(_EXPRESSED)}."
+)
+
+
+class StableHLOUniformQuantizeDescriptor(OperatorDescriptor):
+    """StableHLO uniform_quantize: to the storage type of a quantized type."""
+
+    example: ClassVar[dict[str, Any]] = {
+        "dialect": "stablehlo",
+        "op": "uniform_quantize",
+        "operand": "tensor<2x3xf32>",
+        "result": "tensor<2x3x!quant.uniform<i8:f32:1, {0.1:-30, 0.5:-20, 1.0:0}>>",
+    }
+
+    dialect: Literal["stablehlo"] = "stablehlo"
+    op: Annotated[str, OneOf("stablehlo", spellings("uniform_quantize"))]
+    operand: TensorText = Field(
+        description=f"{OPERAND}one of {', '.join(_EXPRESSED)}.", json_schema_extra=PATTERN
+    )
+    result: _QuantizedTensor = Field(description=f"The result's type: {_DESCRIPTION}")
+
+    def resolve(self) -> Call:
+        """The call of this descriptor; raises :class:`InvalidDescriptor`."""
+        source = layout_of(self.operand, VERSIONS["uniform_quantize"], _EXPRESSED)
+        sizes, element = _parts(self.result)
+        if sizes != source.shape:
+            rule = "stablehlo: uniform_quantize: must have the operand's sizes"
+            raise InvalidDescriptor.at(("result",), rule)
+        if element.expressed is not source.dtype:
+            rule = "stablehlo: uniform_quantize: its expressed type must be the operand's"
+            raise InvalidDescriptor.at(("result",), rule)
+        function = Quantize(limits=element.limits)
+        result = Layout.of(element.storage, sizes, loc=("result",))
+        return Call(function, source, result, source.byte_length, element.parameters(sizes))
+
+
+class StableHLOUniformDequantizeDescriptor(OperatorDescriptor):
+    """StableHLO uniform_dequantize: from a quantized type to its expressed type."""
+
+    example: ClassVar[dict[str, Any]] = {
+        "dialect": "stablehlo",
+        "op": "uniform_dequantize",
+        "operand": "tensor<2x3x!quant.uniform<i8:f32, 0.1:-30>>",
+    }
+
+    dialect: Literal["stablehlo"] = "stablehlo"
+    op: Annotated[str, OneOf("stablehlo", spellings("uniform_dequantize"))]
+    operand: _QuantizedTensor = Field(description=f"The operand's type: {_DESCRIPTION}")
+
+    def resolve(self) -> Call:
+        """The call of this descriptor; raises :class:`InvalidDescriptor`."""
+        sizes, element = _parts(self.operand)
+        source = Layout.of(element.storage, sizes, loc=("operand",))
+        result = Layout.of(element.expressed, sizes, loc=("operand",))
+        return Call(Dequantize(), source, result, source.byte_length, element.parameters(sizes))
+
+
+class _Uniform(LinearOperator):
+    __slots__ = ()
+
+    quantized_type: str
+
+    def __post_init__(self) -> None:
+        self._element()
+
+    def _element(self) -> QuantizedType:
+        if not isinstance(self.quantized_type, str):
+            rule = f"{_RULE}, got {shown(self.quantized_type)}"
+            raise InvalidDescriptor.at(("quantized_type",), rule)
+        try:
+            return QuantizedType.read(self.quantized_type)
+        except ValueError as error:
+            raise InvalidDescriptor.at(("quantized_type",), str(error)) from None
+
+    @classmethod
+    def attributes(cls) -> tuple[str, ...]:
+        """The names of the attributes, in the order of the constructor."""
+        return ("quantized_type",)
+
+    def _sizes(
+        self,
+        taken: DType,
+        dtype: AnyDType | None,
+        shape: Sequence[int] | None,
+        *parameters: TensorType | None,
+    ) -> str:
+        """The sizes of an operand of that dtype, as text."""
+        if any(one is not None for one in parameters):
+            raise InvalidArgument("scale and zero_point are in quantized_type: omit both")
+        if canonical_name(dtype) != taken.name:
+            rule = f"stablehlo: {self.quantized_type} takes {taken.name} here"
+            raise InvalidDescriptor.at(("operand",), f"{rule}, got {canonical_name(dtype)}")
+        return "".join(f"{size}x" for size in sizes_of(shape))
+
+
+@dataclass(frozen=True, slots=True)
+class StableHLOUniformQuantize(_Uniform):
+    """StableHLO uniform_quantize to a quantized element type, such as
+    ``!quant.uniform<i8:f32, 0.1:-5>``, which has the scales and zero points.
+    """
+
+    kind: ClassVar[Kind] = Kind.QUANTIZE
+
+    quantized_type: str
+
+    @property
+    def to(self) -> Any:
+        """The storage type."""
+        return self._element().storage.name
+
+    @classmethod
+    def of(cls, descriptor: OperatorDescriptor) -> Self:
+        """The operator of a descriptor of its dialect."""
+        assert isinstance(descriptor, StableHLOUniformQuantizeDescriptor)
+        return cls(_parts(descriptor.result)[1].text)
+
+    def descriptor(
+        self,
+        dtype: AnyDType | None = None,
+        shape: Sequence[int] | None = None,
+        scale: TensorType | None = None,
+        zero_point: TensorType | None = None,
+    ) -> StableHLOUniformQuantizeDescriptor:
+        """The ``stablehlo`` descriptor for a tensor of the expressed type."""
+        sizes = self._sizes(self._element().expressed, dtype, shape, scale, zero_point)
+        document = {
+            "op": "uniform_quantize",
+            "operand": tensor_text(_EXPRESSED, dtype, shape),
+            "result": f"tensor<{sizes}{self.quantized_type}>",
+        }
+        return StableHLOUniformQuantizeDescriptor.read(document)
+
+
+@dataclass(frozen=True, slots=True)
+class StableHLOUniformDequantize(_Uniform):
+    """StableHLO uniform_dequantize from a quantized element type, such as
+    ``!quant.uniform<i8:f32, 0.1:-5>``, which has the scales and zero points.
+    """
+
+    kind: ClassVar[Kind] = Kind.DEQUANTIZE
+
+    quantized_type: str
+
+    @property
+    def to(self) -> Any:
+        """The expressed type."""
+        return self._element().expressed.name
+
+    @classmethod
+    def of(cls, descriptor: OperatorDescriptor) -> Self:
+        """The operator of a descriptor of its dialect."""
+        assert isinstance(descriptor, StableHLOUniformDequantizeDescriptor)
+        return cls(_parts(descriptor.operand)[1].text)
+
+    def descriptor(
+        self,
+        dtype: AnyDType | None = None,
+        shape: Sequence[int] | None = None,
+        scale: TensorType | None = None,
+        zero_point: TensorType | None = None,
+    ) -> StableHLOUniformDequantizeDescriptor:
+        """The ``stablehlo`` descriptor for a tensor of the storage type."""
+        sizes = self._sizes(self._element().storage, dtype, shape, scale, zero_point)
+        operand = f"tensor<{sizes}{self.quantized_type}>"
+        return StableHLOUniformDequantizeDescriptor.read(
+            {"op": "uniform_dequantize", "operand": operand}
+        )
+
+
+def _row(
+    name: str,
+    descriptor: type[OperatorDescriptor],
+    made: type[_Uniform],
+    unspecified: dict[str, str],
+) -> Operator:
+    return Operator(
+        name=name,
+        descriptor=descriptor,
+        object=made,
+        model=ModelNames(f"stablehlo_{name}", "operand", "result"),
+        words=Words(name, ("QUANTIZED_TYPE",), required=1, is_text=True),
+        selected_by=(name,),
+        versions=(VERSIONS[name],),
+        dtypes={**_EXPRESSED, **_STORAGE},
+        target_field="result" if name == "uniform_quantize" else None,
+        unspecified=unspecified,
+    )
+
+
+#: The operators' rows in the dialect's table.
+ROWS = (
+    _row(
+        "uniform_quantize",
+        StableHLOUniformQuantizeDescriptor,
+        StableHLOUniformQuantize,
+        {**QUANTIZATION, "quotient or sum beyond the storage type": "saturate"},
+    ),
+    _row(
+        "uniform_dequantize",
+        StableHLOUniformDequantizeDescriptor,
+        StableHLOUniformDequantize,
+        {**DEQUANTIZATION, "operand beyond storage_min and storage_max": "computed alike"},
+    ),
+)
