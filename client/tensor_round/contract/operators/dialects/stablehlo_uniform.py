@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -246,7 +246,9 @@ class _Uniform(LinearOperator):
     quantized_type: str
 
     def __post_init__(self) -> None:
-        self._element()
+        element = self._element()
+        result = element.storage if self.kind is Kind.QUANTIZE else element.expressed
+        object.__setattr__(self, "to", result.name)
 
     def _element(self) -> QuantizedType:
         if not isinstance(self.quantized_type, str):
@@ -287,11 +289,7 @@ class StableHLOUniformQuantize(_Uniform):
     kind: ClassVar[Kind] = Kind.QUANTIZE
 
     quantized_type: str
-
-    @property
-    def to(self) -> Any:
-        """The storage type."""
-        return self._element().storage.name
+    to: AnyDType | None = field(default=None, init=False, compare=False, repr=False)
 
     @classmethod
     def of(cls, descriptor: OperatorDescriptor) -> Self:
@@ -325,11 +323,7 @@ class StableHLOUniformDequantize(_Uniform):
     kind: ClassVar[Kind] = Kind.DEQUANTIZE
 
     quantized_type: str
-
-    @property
-    def to(self) -> Any:
-        """The expressed type."""
-        return self._element().expressed.name
+    to: AnyDType | None = field(default=None, init=False, compare=False, repr=False)
 
     @classmethod
     def of(cls, descriptor: OperatorDescriptor) -> Self:
