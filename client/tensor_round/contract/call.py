@@ -59,7 +59,8 @@ class Parameters:
             if block < 1 or (-(-size // block) != count and (size, count) != (0, 1)):
                 raise ValueError(f"blocks of {block} do not divide {size} elements into {count}")
         points = None if zero_point is None else Layout.of(zero_point, counts)
-        return cls(scale, points, tuple(blocks), *((names,) if names else ()))
+        named = {"names": names} if names else {}
+        return cls(scale, points, tuple(blocks), **named)
 
     @cached_property
     def nbytes(self) -> int:
@@ -88,7 +89,7 @@ class Call:
     def tensors(self) -> dict[str, Layout]:
         """The tensors that lie behind each other in a payload, by their names."""
         parameters = self.parameters
-        if parameters is None:
+        if parameters is None or parameters.constants is not None:
             return {"input": self.input}
         layouts = (self.input, parameters.scale, parameters.zero_point)
         named = zip(parameters.names, layouts, strict=True)

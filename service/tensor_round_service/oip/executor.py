@@ -27,7 +27,7 @@ from .plan import (
     PlannedInput,
 )
 from .posix_memory import PosixPart, PosixSharedMemory
-from .regions import check_aliasing
+from .regions import ByteRange, check_aliasing
 
 #: Size of a piece: half of a common second-level cache. With smaller pieces, threads contend for
 #: the GIL and for the kernel's lock of the file.
@@ -118,7 +118,7 @@ class InferenceExecutor:
         """Round into POSIX shared memory."""
         source = self._operand(plan)
         if not (self._is_posix(source) and self._is_by_pieces(plan)):
-            memory = self._payload(plan, received, job, pause, target)
+            memory = self._payload(plan, received, job, pause, target.range)
             self._write(target, self._engine.round(plan.call, memory, job))
             return
         with self._posix_part(source, plan.call.input.byte_length) as part:
@@ -165,11 +165,11 @@ class InferenceExecutor:
         received: Bytes | None,
         job: Job,
         pause: Pause,
-        target: PosixPart | None = None,
+        target: ByteRange | None = None,
     ) -> Bytes:
         """The inputs behind each other: what was received, and what JSON and regions have.
 
-        The results go to ``target``, if they go to a part of shared memory.
+        The results go to ``target``, if they go to shared memory.
         """
         memory = job.allocate(plan.call.payload_bytes) if received is None else received
         for each in plan.inputs:
@@ -182,11 +182,11 @@ class InferenceExecutor:
                 case infer_json.Region() as region if self._is_on_device(region):
                     assert self._cuda_memory is not None
                     found = self._cuda_memory.part(region, part.size)
+                    _check_apart(found.range, target)
                     self._engine.device_memory.download(found.device, found.buffer, part)
                 case infer_json.Region() as region:
                     with self._posix_part(region, part.size) as source:
-                        if target is not None:
-                            check_aliasing(source.range, target.range)
+                        _check_apart(source.range, target)
                         self._read(source, part)
         return memory
 
@@ -234,7 +234,7 @@ class InferenceExecutor:
         if isinstance(operand, infer_json.Region) and self._is_on_device(operand):
             source = self._cuda_memory.part(operand, call.input.byte_length)
         else:
-            memory = self._payload(plan, received, job, pause)
+            memory = self._payload(plan, received, job, pause, target.range)
             if not call.keeps_width or call.parameters is not None:
                 result = self._engine.round(call, memory, job)
                 self._engine.device_memory.upload(target.device, result, target.buffer)
@@ -253,6 +253,11 @@ class InferenceExecutor:
                 f"there is no CUDA shared memory region {name}, and {SYSTEM_MEMORY_OFF}"
             )
         return self._shared_memory.part(region, nbytes)
+
+
+def _check_apart(source: ByteRange, target: ByteRange | None) -> None:
+    if target is not None:
+        check_aliasing(source, target)
 
 
 def _numbers(plan: InferencePlan, given: PlannedInput, data: Any, pause: Pause) -> memoryview:

@@ -102,7 +102,9 @@ class _LinearDescriptor(OperatorDescriptor):
         counts = [1 if is_one else size for size, is_one in zip(sizes, repeated, strict=True)]
         blocks = tuple(size if is_one else 1 for size, is_one in zip(sizes, repeated, strict=True))
         layouts = [one.layout_among(counts) for one in given]
-        parameters = Parameters(layouts[0], layouts[1] if layouts[1:] else None, blocks)
+        point = layouts[1] if layouts[1:] else None
+        names = ("InputTensor", "ScaleTensor", "ZeroPointTensor")
+        parameters = Parameters(layouts[0], point, blocks, names=names)
         function: Linear = Quantize() if self.type == _QUANTIZE else Dequantize()
         input = source.layout_among(sizes)
         return Call(function, input, target.layout, input.byte_length, parameters)
