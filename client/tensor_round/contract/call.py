@@ -59,8 +59,8 @@ class Parameters:
             if block < 1 or (-(-size // block) != count and (size, count) != (0, 1)):
                 raise ValueError(f"blocks of {block} do not divide {size} elements into {count}")
         points = None if zero_point is None else Layout.of(zero_point, counts)
-        named = {"names": names} if names else {}
-        return cls(scale, points, tuple(blocks), **named)
+        found = cls(scale, points, tuple(blocks))
+        return replace(found, names=names) if names else found
 
     @cached_property
     def nbytes(self) -> int:
@@ -168,7 +168,7 @@ class Call:
         made = self.function
         assert isinstance(made, Quantize)
         through = self.output.dtype
-        function = FakeQuantize(made.rounding, made.precision, made.saturates, through)
+        function = FakeQuantize(made.rounding, made.precision, made.saturates, made.limits, through)
         return replace(self, function=function, output=back.output)
 
     def result_bytes(self, nbytes: int) -> int:
