@@ -183,3 +183,17 @@ def test_every_operand_of_16_bits_is_quantized_next_to_ties(quantizing_backend: 
         x = np.broadcast_to(np.arange(1 << 16, dtype=np.uint16), (4, 1 << 16)).copy()
         call = linear_call(Quantize(), (source, source, target), x.shape, [4, 1], has_point=False)
         check(quantizing_backend, call, Operands(x, scales, None))
+
+
+def test_every_code_of_16_bits_is_dequantized(quantizing_backend: Backend) -> None:
+    """Where a product that is rounded twice would show."""
+    for source, scale, target in (
+        ("int16", "float32", "float16"),
+        ("uint16", "float32", "bfloat16"),
+        ("uint16", "float16", "float16"),
+        ("int16", "bfloat16", "float32"),
+    ):
+        x = np.arange(1 << 16, dtype=np.uint16).reshape(1, -1)
+        call = linear_call(Dequantize(), (source, scale, target), x.shape, [1, 1])
+        tenth = np.array([[0.1]]).astype(BY_NAME[scale].numpy).view(BY_NAME[scale].bits)
+        check(quantizing_backend, call, Operands(x, tenth, drawn(source, [1, 1], 4)))

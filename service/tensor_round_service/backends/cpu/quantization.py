@@ -364,9 +364,11 @@ def _levels(limits: tuple[int, int]) -> Callable[[Numbers, Tile], Numbers]:
         quotients += _GRID
         words = quotients.view(np.int32)
         least, most = tile.surely_within(lowest, highest)
-        if words.min() < _BASE + least or words.max() > _BASE + most:  # so are all NaNs
-            has_nan = np.isnan(quotients[quotients.argmax()])
-            is_nan = np.isnan(quotients) if has_nan else None
+        first, last = words.min(), words.max()
+        if first < _BASE + least or last > _BASE + most:
+            # As integers NaNs are beyond infinity, or negative, which few numbers are.
+            may_have_nan = first < 0 or last > FLOAT32.exponent_mask
+            is_nan = np.isnan(quotients) if may_have_nan else None
             low, high = tile.window(_BASE + lowest, _BASE + highest)
             rows = against(low, words)
             if low.shape[1] == 1 and rows.shape[1] >= LONG:
