@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..contract import call
 from ..contract.array_forms import read_array
+from ..contract.call import Call
+from ..contract.call import Parameters as Layouts
 from ..contract.dtypes import BY_NAME, DType
 from ..contract.errors import InvalidArgument
 from ..contract.host_memory import Array, bits, pack
@@ -33,6 +34,10 @@ class Parameter(NamedTuple):
     dtype: str
     array: Array
 
+    def repeated(self, shape: tuple[int, ...]) -> Parameter:
+        """A number as an array of that shape; an array as it is."""
+        return self if self.array.ndim else self._replace(array=np.broadcast_to(self.array, shape))
+
     @property
     def payload(self) -> bytes:
         """The elements on the wire."""
@@ -43,9 +48,12 @@ class Parameter(NamedTuple):
 
 
 class Parameters(NamedTuple):
-    """The parameters of one call or tile, in the shapes in which its descriptor has them."""
+    """The parameters of one call or tile, in the shapes in which its descriptor has them.
 
-    scale: Parameter
+    There is no scale where the descriptor has its value.
+    """
+
+    scale: Parameter | None
     zero_point: Parameter | None
 
     @property
@@ -53,10 +61,15 @@ class Parameters(NamedTuple):
         """Their dtypes and shapes."""
         return tuple(None if one is None else (one.dtype, one.array.shape) for one in self)
 
-    @property
-    def payload(self) -> bytes:
-        """Their bytes behind an operand."""
-        return b"".join(one.payload for one in self if one is not None)
+    def behind(self, call: Call) -> bytes:
+        """The bytes of a call's payload behind the elements: padding, and the parameters."""
+        assert call.parameters is not None
+        pairs = zip(self, (call.parameters.scale, call.parameters.zero_point), strict=True)
+        given = [(one.payload, layout) for one, layout in pairs if one and layout]
+        padding = call.input.byte_length - call.input.element_bytes
+        return b"".join(
+            [bytes(padding), *(part.ljust(layout.byte_length, b"\0") for part, layout in given)]
+        )
 
     def cut(
         self,
@@ -74,30 +87,31 @@ class Parameters(NamedTuple):
         if layouts.scale.element_count == 1:
             one = _OfOneScale(operator, tuple(each and (each.dtype, ()) for each in self))
             tiles = cut(one, prepared, source, target, tile_bytes, aliased=aliased)
-            behind = self.payload
             if isinstance(tiles, Tile):
-                return tiles._replace(behind=behind)
-            return (tile._replace(behind=behind) for tile in tiles)
+                return tiles._replace(parameters=self)
+            return (tile._replace(parameters=self) for tile in tiles)
         most = max(source.nbytes, target.nbytes)
-        if most <= tile_bytes or source.size == 1:
-            return Tile(prepared, source, target, aliased, self.payload)
+        if most <= tile_bytes or self.scale is None:
+            return Tile(prepared, source, target, aliased, self)
         limit = max(1, tile_bytes * source.size // most)
         boxes = _boxes(source.shape, layouts.blocks, limit)
         return _tiles(operator, prepared, source, target, self, boxes, aliased)
 
-    def of(self, box: tuple[slice, ...], layouts: call.Parameters) -> Parameters:
+    def of(self, box: tuple[slice, ...], layouts: Layouts) -> Parameters:
         """Those of a part of the operand."""
         place = tuple(
             slice(part.start // block, -(-part.stop // block)) if count > 1 else slice(None)
             for part, block, count in zip(box, layouts.blocks, layouts.scale.shape, strict=True)
         )
 
-        def part_of(one: Parameter) -> Parameter:
+        def part_of(one: Parameter | None) -> Parameter | None:
+            if one is None:
+                return None
             part = one.array.reshape(layouts.scale.shape)[place]
             # A vector is along one axis of the operand.
             return one._replace(array=part if one.array.ndim == len(box) else part.reshape(-1))
 
-        return Parameters(part_of(self.scale), self.zero_point and part_of(self.zero_point))
+        return Parameters(*map(part_of, self))
 
 
 def read_parameters(
@@ -110,17 +124,11 @@ def read_parameters(
     Arrays keep their dtypes. A number beside several of the other is repeated. Raises
     :class:`InvalidArgument`.
     """
-    if scale is None:
-        raise InvalidArgument("scale is None: a quantization needs one")
     scale_type = scale_type if scale_type in SCALES else "float32"
-    scales = _read(scale, "scale", scale_type)
-    points = None if zero_point is None else _read(zero_point, "zero_point", point_type)
-    if points is not None:
-        if scales.array.ndim == 0:
-            scales = scales._replace(array=np.broadcast_to(scales.array, points.array.shape))
-        elif points.array.ndim == 0:
-            points = points._replace(array=np.broadcast_to(points.array, scales.array.shape))
-    return Parameters(scales, points)
+    given = {"scale": (scale, scale_type), "zero_point": (zero_point, point_type)}
+    found = [None if x is None else _read(x, name, dtype) for name, (x, dtype) in given.items()]
+    shape = next((one.array.shape for one in found if one and one.array.ndim), ())
+    return Parameters(*(one and one.repeated(shape) for one in found))
 
 
 def is_number(x: Any) -> bool:
@@ -129,14 +137,16 @@ def is_number(x: Any) -> bool:
 
 
 def _read(x: Any, name: str, dtype: str) -> Parameter:
-    operand = read_array(x, name)
-    if not is_number(x):
-        return Parameter(operand.dtype, operand.array)
+    numbers = np.asarray(x) if type(x) in (float, int) else None  # most callers' forms
+    if numbers is None or numbers.dtype.kind == "O":
+        operand = read_array(x, name)
+        if not is_number(x):
+            return Parameter(operand.dtype, operand.array)
+        numbers = operand.array
     kind = BY_NAME[dtype]
     if name == "scale":
-        numbers = _rounded(operand.array, kind)
+        numbers = _rounded(numbers, kind)
     else:
-        numbers = operand.array
         with np.errstate(all="ignore"):
             is_of_type = np.array_equal(numbers.astype(kind.numpy).astype(numbers.dtype), numbers)
         if not is_of_type:
@@ -183,7 +193,7 @@ def _tiles(
     for box in boxes:
         own = parameters.of(box, whole.parameters)
         part = operator.prepare(whole.input.dtype.name, source[box].shape, *own.types)
-        yield Tile(part, source[box], target[box], aliased, own.payload)
+        yield Tile(part, source[box], target[box], aliased, own)
 
 
 def _boxes(

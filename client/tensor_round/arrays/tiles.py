@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,9 @@ import numpy.typing as npt
 from ..contract.host_memory import Array, bits, boxes, pack, strided_view, unpack
 from ..contract.layout import Layout
 from ..contract.operators.operator import PreparedDescriptor
+
+if TYPE_CHECKING:
+    from .parameters import Parameters
 
 Bits = npt.NDArray[np.unsignedinteger[Any]]
 
@@ -156,14 +159,14 @@ class Tile(NamedTuple):
     """The part of a tensor that one request carries, with its descriptor.
 
     ``source`` are its elements, ``target`` is the memory for their results. With ``aliased`` both
-    are the same memory. ``behind`` are the bytes of its scales and zero points.
+    are the same memory. ``parameters`` are its scales and zero points.
     """
 
     prepared: PreparedDescriptor
     source: Array
     target: Array
     aliased: bool
-    behind: bytes = b""
+    parameters: Parameters | None = None
 
     @property
     def nbytes(self) -> int:
@@ -175,8 +178,8 @@ class Tile(NamedTuple):
 
         Behind them are the bytes of parameters.
         """
-        if self.behind:
-            return memoryview(b"".join((self._replace(behind=b"").payload(), self.behind)))
+        if self.parameters is not None and (behind := self.parameters.behind(self.prepared.call)):
+            return memoryview(b"".join((self._replace(parameters=None).payload(), behind)))
         if self.prepared.call.input.dtype.is_sub_byte:
             return pack(self.source).data
         if _is_wire_form(self.source):

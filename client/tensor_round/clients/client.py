@@ -151,7 +151,7 @@ class Client(BaseClient):
     def quantize(
         self,
         x: Any,
-        scale: Any,
+        scale: Any = None,
         zero_point: Any = None,
         *,
         to: AnyDType | None = None,
@@ -176,8 +176,9 @@ class Client(BaseClient):
         or an object, which has its own attributes.
 
         A tensor over ``tile_bytes`` is cut in tiles, each with its scales: with one scale anywhere,
-        else along its leading dimensions, between or within blocks. The form of the result,
-        ``out``, ``progress`` and the errors are as for :meth:`cast`; a dask array takes one scale.
+        else along its leading dimensions, between or within blocks. StableHLO's type has the
+        scales: omit both; with several it is sent whole. The form of the result, ``out``,
+        ``progress`` and the errors are as for :meth:`cast`; a dask array takes one scale.
         """
         from .quantization import quantizing  # at first use
 
@@ -188,7 +189,7 @@ class Client(BaseClient):
     def dequantize(
         self,
         x: Any,
-        scale: Any,
+        scale: Any = None,
         zero_point: Any = None,
         *,
         to: AnyDType | None = None,
@@ -365,7 +366,7 @@ class AsyncClient(BaseClient):
     async def quantize(
         self,
         x: Any,
-        scale: Any,
+        scale: Any = None,
         zero_point: Any = None,
         *,
         to: AnyDType | None = None,
@@ -386,7 +387,7 @@ class AsyncClient(BaseClient):
     async def dequantize(
         self,
         x: Any,
-        scale: Any,
+        scale: Any = None,
         zero_point: Any = None,
         *,
         to: AnyDType | None = None,

@@ -49,11 +49,12 @@ def by_blocks(
     if form_of(x) in _XARRAY:
         data = by_blocks(function, x.data, operator, None, False, parameters)
         return x.copy(deep=False, data=data)
-    if parameters is not None and parameters.scale.array.size > 1:
-        raise InvalidArgument("the blocks of a dask array take one scale: pass x.compute()")
     types = () if parameters is None else parameters.types
     shape = (1,) * x.ndim if any(map(math.isnan, x.shape)) else x.shape
-    made = operator.prepare(dtype_name(x.dtype), shape, *types).call.output.dtype
+    call = operator.prepare(dtype_name(x.dtype), shape, *types).call
+    if call.parameters is not None and call.parameters.scale.element_count > 1:
+        raise InvalidArgument("the blocks of a dask array take one scale: pass x.compute()")
+    made = call.output.dtype
     # Without the form of a block dask would call the function with an empty one to learn it.
     dtype = x.dtype if made.name == dtype_name(x.dtype) else made.numpy
     return x.map_blocks(function, dtype=dtype, meta=np.empty((0,) * x.ndim, dtype))

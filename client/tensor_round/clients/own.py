@@ -59,7 +59,7 @@ def cast(
 
 def quantize(
     x: Any,
-    scale: Any,
+    scale: Any = None,
     zero_point: Any = None,
     *,
     to: AnyDType | None = None,
@@ -91,7 +91,7 @@ def quantize(
 
 def dequantize(
     x: Any,
-    scale: Any,
+    scale: Any = None,
     zero_point: Any = None,
     *,
     to: AnyDType | None = None,

@@ -48,7 +48,9 @@ def quantizing(
     scale: Any, zero_point: Any, to: Any, operator: LinearOperator | str, **attributes: Any
 ) -> Quantization:
     """That of :meth:`Client.quantize`."""
-    by = as_quantize(_codes(to, operator, zero_point), operator, **attributes)
+    if scale is not None:
+        to = _codes(to, operator, zero_point)
+    by = as_quantize(to, operator, **attributes)
     return Quantization(by, scale, zero_point)
 
 
@@ -56,7 +58,7 @@ def dequantizing(
     scale: Any, zero_point: Any, to: Any, operator: LinearOperator | str, **attributes: Any
 ) -> Quantization:
     """That of :meth:`Client.dequantize`."""
-    if to is None and isinstance(operator, str):
+    if to is None and isinstance(operator, str) and scale is not None:
         to = NUMBERS
     return Quantization(as_dequantize(to, operator, **attributes), scale, zero_point)
 

@@ -330,9 +330,9 @@ class Session:
     async def _round_by_steps(self, tile: Tile, deadline: Deadline) -> None:
         quantized, dequantized = tile.prepared.steps
         codes = np.empty(tile.source.shape, quantized.call.output.dtype.numpy)
-        behind = tile.behind
-        await self.round_tile(Tile(quantized, tile.source, codes, False, behind), deadline)
-        await self.round_tile(Tile(dequantized, codes, tile.target, False, behind), deadline)
+        given = tile.parameters
+        await self.round_tile(Tile(quantized, tile.source, codes, False, given), deadline)
+        await self.round_tile(Tile(dequantized, codes, tile.target, False, given), deadline)
 
     async def send(self, exchange: Exchange[T], deadline: Deadline, *, computes: bool = False) -> T:
         """Send an exchange's request with retries, and return its reader's result.

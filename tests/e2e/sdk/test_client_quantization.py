@@ -162,10 +162,37 @@ def test_operators(client: AnyClient) -> None:
     assert client.fake_quantize(x, 2.0, 0, operator="onnx:13").tolist() == [-256, 0, 254]
 
 
+@pytest.mark.parametrize("tile_bytes", [40, 1 << 20], ids=["tiles", "whole"])
+def test_other_dialects(kind: type[AnyClient], service: Service, tile_bytes: int) -> None:
+    x = np.linspace(-9, 9, 51, dtype=np.float16).reshape(17, 3)
+    codes = (np.rint(x * 2) + 3).astype(np.int8)
+    columns = np.float16([[0.5, 1, 2]])
+    with kind(service.url, tile_bytes=tile_bytes) as client:
+        for word in ("onnx:21", "directml", "webnn"):
+            assert_same(client.quantize(x, 0.5, 3, operator=word), codes)
+            assert_same(
+                client.dequantize(codes, 0.5, 3, to="float16", operator=word),
+                codes / np.float16(2) - np.float16(1.5),
+            )
+            assert_same(
+                client.fake_quantize(x, 0.5, 3, operator=word),
+                codes / np.float16(2) - np.float16(1.5),
+            )
+            if word != "onnx:21":
+                by_columns = client.quantize(x, columns, 3, operator=word)
+                assert_same(by_columns, (np.rint(x / columns) + 3).astype(np.int8))
+        wide = x.astype(np.float32)
+        for scales in ("0.5:3", "1, {0.5:3, 0.5:3, 0.5:3}"):
+            element = f"!quant.uniform<i8:f32{', ' if scales[0] == '0' else ':'}{scales}>"
+            assert_same(client.quantize(wide, operator=tr.StableHLOUniformQuantize(element)), codes)
+            back = client.dequantize(codes, operator=tr.StableHLOUniformDequantize(element))
+            assert_same(back, (codes.astype("f4") - 3) / 2)
+
+
 #: Arguments beside those of a valid call, and a part of the refusal.
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "numbers in float64": ({"x": [0.5]}, "input.elem_type: got .DOUBLE"),
-    "no scale": ({"scale": None}, "scale is None"),
+    "no scale": ({"scale": None}, "scale is needed"),
     "scale as text": ({"scale": "a"}, "scale is a str"),
     "scale of another type": ({"scale": np.ones(2)}, "y_scale.elem_type: got .DOUBLE"),
     "scales of another count": ({"scale": [1.0, 2.0, 3.0]}, r"y_scale.shape: must be \[2\]"),
