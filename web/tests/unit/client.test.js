@@ -82,6 +82,23 @@ test("casts come back as arrays of the target type, or as bits", async () => {
   await assert.rejects(client.cast(x, "int8", "onnx:Floor"), InvalidDescriptor);
 });
 
+test("quantizations take numbers and arrays", async () => {
+  const x = Float32Array.of(-1000, 0.25, 2.5, -0.5, 3, NaN);
+  const shape = [2, 3];
+  assert.deepEqual(await client.quantize(x, 0.5, 3), Int8Array.of(-128, 3, 8, 2, 9, 3));
+  const codes = await client.quantize(x, [0.5, 1, 2], Uint8Array.of(1, 2, 3), { shape, to: "uint8" });
+  assert.deepEqual(codes, Uint8Array.of(0, 2, 4, 0, 5, 3));
+  assert.deepEqual(await client.dequantize(codes, [0.5, 1, 2], [1, 2, 3], { shape }), Float32Array.of(-0.5, 0, 2, -0.5, 3, 0));
+  assert.deepEqual(await client.quantize(x, 1, [-1, 1], { shape, axis: 0, to: "int4" }), Uint8Array.of(8, 15, 1, 1, 4, 1));
+  const blocks = { shape, blockSize: 2, operator: "onnx:QuantizeLinear:21" };
+  assert.deepEqual(await client.quantize(x, Float32Array.of(1, 0.5, 2, 1), undefined, blocks), Int8Array.of(-128, 0, 5, 0, 2, 0));
+  assert.deepEqual([...(await client.dequantize(Int8Array.of(3), 0.5, 1, { to: "bfloat16" }))], [0x3f80]);
+  assert.deepEqual(await client.quantize(Uint16Array.of(0x3f80), 0.5, 0, { dtype: "bfloat16", to: "float8_e4m3fn" }), Uint8Array.of(0x40));
+  await assert.rejects(client.quantize(x, 1, 200), RangeError);
+  await assert.rejects(client.quantize(x, 1, 0.5, { to: "int4" }), /zeroPoint must be of int4, got 0.5/);
+  await assert.rejects(client.quantize(x, [1, 2], undefined, { shape }), InvalidDescriptor);
+});
+
 test("operators speak their dialects' words", async () => {
   const away = [-3, -0, 1, 2, 3];
   assert.deepEqual([...(await client.round(X, "ties_to_away"))], away);

@@ -1,11 +1,11 @@
 /** The client: tensors over `POST /round`, in any runtime that has `fetch`. */
 
-import { arrayOf, DTYPES, dtypeOf, fromWire, toWire } from "./dtypes.js";
+import { arrayOf, DTYPES, dtypeOf, elementsOf, fromWire, toWire } from "./dtypes.js";
 import { ConnectionFailed, NotFound, ProtocolViolation, RequestRefused, refusalOf } from "./errors.js";
 import { descriptorOf } from "./operators.js";
 
 /** @import { DType, TypedArray } from "./dtypes.js" */
-/** @import { Descriptor, Operator, Rounding } from "./operators.js" */
+/** @import { Descriptor, Members, Operator, Rounding } from "./operators.js" */
 
 /**
  * @typedef {object} ClientOptions
@@ -34,6 +34,24 @@ import { descriptorOf } from "./operators.js";
  */
 
 /** @typedef {RoundOptions & SaturateOption} CastOptions */
+
+/**
+ * Scales or zero points: a number for all elements, or one for each index of `axis`, or each block. Numbers are
+ * rounded to `float32` as scales, and are of the quantized type as zero points. An array has a type of its own; of
+ * a type without a class it has the bits.
+ *
+ * @typedef {number | readonly number[] | TypedArray} Parameter
+ */
+
+/**
+ * @typedef {object} LinearOptions
+ * @property {DType} [to] The type of the result: int8 by default, of `dequantize` float32.
+ * @property {Operator} [operator] ONNX's by default.
+ * @property {number} [axis] The dimension along which scales differ; 1 by default.
+ * @property {number} [blockSize] Elements along the axis that share a scale.
+ */
+
+/** @typedef {RoundOptions & SaturateOption & LinearOptions} QuantizeOptions */
 
 /**
  * Bytes of a tensor. Node uploads a stream as it is read; browsers collect it first.
@@ -161,7 +179,62 @@ export class Client {
    */
   async cast(x, to, operator = "ties_to_even", options = {}) {
     if (!(to in DTYPES)) throw new TypeError(`to must be a dtype, got ${to}; accepted: ${Object.keys(DTYPES).join(", ")}`);
-    return arrayOf(await this.#results(x, operator, options, to), to, x.length);
+    return arrayOf(await this.#results(x, operator, options, { to, saturate: options.saturate }), to, x.length);
+  }
+
+  /**
+   * Quantize each element of `x`, as ONNX does: `saturate(round(x / scale) + zeroPoint)`.
+   *
+   * @param {TypedArray} x
+   * @param {Parameter} scale
+   * @param {Parameter} [zeroPoint]
+   * @param {QuantizeOptions} [options]
+   * @returns {Promise<TypedArray>}
+   */
+  async quantize(x, scale, zeroPoint, options = {}) {
+    const { to = "int8", operator = "onnx:QuantizeLinear" } = options;
+    return this.#linear(x, scale, zeroPoint, to, { ...options, to, operator });
+  }
+
+  /**
+   * Dequantize each element of `x`: `(x - zeroPoint) * scale`, rounded once.
+   *
+   * @param {TypedArray} x
+   * @param {Parameter} scale
+   * @param {Parameter} [zeroPoint]
+   * @param {QuantizeOptions} [options]
+   * @returns {Promise<TypedArray>}
+   */
+  async dequantize(x, scale, zeroPoint, options = {}) {
+    const { to = "float32", operator = "onnx:DequantizeLinear" } = options;
+    return this.#linear(x, scale, zeroPoint, dtypeOf(x, options.dtype), { ...options, to, operator });
+  }
+
+  /**
+   * @param {TypedArray} x
+   * @param {Parameter} scale
+   * @param {Parameter | undefined} zeroPoint
+   * @param {DType} codes The type of zero points.
+   * @param {QuantizeOptions & { to: DType, operator: Operator }} options
+   */
+  async #linear(x, scale, zeroPoint, codes, options) {
+    const { to, operator, saturate, axis, blockSize, shape = [x.length] } = options;
+    const count = Math.max(...[scale, zeroPoint].map((each) => (typeof each === "object" ? each.length : 1)));
+    const isNumber = typeof scale === "number" && (zeroPoint === undefined || typeof zeroPoint === "number");
+    const along = (axis ?? 1) < 0 ? shape.length + (axis ?? 1) : (axis ?? 1);
+    const blocks = shape.map((size, at) => (at === along ? Math.ceil(size / (blockSize || 1)) : size));
+    const counts = isNumber ? [] : blockSize ? blocks : [count];
+    const parameter = (/** @type {Parameter} */ given, /** @type {DType} */ dtype, /** @type {string} */ name) => {
+      const numbers = typeof given === "number" ? new Array(isNumber ? 1 : count).fill(given) : given;
+      const isTyped = !Array.isArray(numbers);
+      const elements = isTyped ? /** @type {TypedArray} */ (numbers) : elementsOf(numbers, dtype, name);
+      return { elements, members: { dtype: isTyped ? typeOf(elements, dtype) : dtype, shape: counts } };
+    };
+    const scales = parameter(scale, "float32", "scale");
+    const points = zeroPoint === undefined ? undefined : parameter(zeroPoint, codes, "zeroPoint");
+    const members = { to, saturate, axis, block_size: blockSize, scale: scales.members, zero_point: points?.members };
+    const behind = [scales, ...(points ? [points] : [])].map(({ elements, members }) => toWire(bytesOf(elements), members.dtype));
+    return arrayOf(await this.#results(x, operator, options, members, behind), to, x.length);
   }
 
   /**
@@ -169,17 +242,19 @@ export class Client {
    *
    * @param {TypedArray} x
    * @param {Operator} operator
-   * @param {CastOptions} options
-   * @param {DType} [to]
+   * @param {RoundOptions} options
+   * @param {Members} [members]
+   * @param {Uint8Array<ArrayBuffer>[]} [behind] Further tensors.
    * @returns {Promise<ArrayBuffer>}
    */
-  async #results(x, operator, { dtype, shape, saturate, signal }, to) {
+  async #results(x, operator, { dtype, shape, signal }, members = {}, behind = []) {
     if (!IS_LITTLE_ENDIAN) throw new TypeError("typed arrays are big-endian here: use execute");
     const kind = dtypeOf(x, dtype);
-    const bytes = new Uint8Array(/** @type {ArrayBuffer} */ (x.buffer), x.byteOffset, x.byteLength);
-    const descriptor = descriptorOf(operator, kind, shape ?? [x.length], { to, saturate });
-    const result = await this.execute(descriptor, toWire(bytes, kind), signal ? { signal } : {});
-    return fromWire(new Uint8Array(result.data), to ?? kind, x.length).buffer;
+    const bytes = toWire(bytesOf(x), kind);
+    const data = behind.length > 0 ? new Blob([bytes, ...behind]) : bytes;
+    const descriptor = descriptorOf(operator, kind, shape ?? [x.length], members);
+    const result = await this.execute(descriptor, data, signal ? { signal } : {});
+    return fromWire(new Uint8Array(result.data), members.to ?? kind, x.length).buffer;
   }
 
   /**
@@ -283,6 +358,24 @@ export class Client {
     }
   }
 }
+
+/**
+ * The type of an array: `wanted` if it can hold its bits.
+ *
+ * @param {TypedArray} x
+ * @param {DType} wanted
+ */
+function typeOf(x, wanted) {
+  const own = dtypeOf(x);
+  return own.startsWith("uint") && DTYPES[wanted].bytes === x.BYTES_PER_ELEMENT ? wanted : own;
+}
+
+/**
+ * The memory of an array.
+ *
+ * @param {TypedArray} x
+ */
+const bytesOf = (x) => new Uint8Array(/** @type {ArrayBuffer} */ (x.buffer), x.byteOffset, x.byteLength);
 
 /**
  * The URL of a service, with the slash that other paths are relative to.

@@ -117,3 +117,27 @@ export function fromWire(bytes, dtype, length) {
   if (!OF_4_BITS.has(dtype)) return bytes.subarray(0, length * DTYPES[dtype].bytes);
   return Uint8Array.from({ length }, (_, at) => ((bytes[at >> 1] ?? 0) >> (4 * (at & 1))) & 15);
 }
+
+/** @type {Partial<Record<DType, readonly [number, number]>>} */
+const RANGES_OF_4_BITS = { int4: [-8, 7], uint4: [0, 15] };
+
+/**
+ * Return numbers as elements of a type: of `float32` the nearest, of integers the same, of other types 0 alone.
+ *
+ * @param {readonly number[]} numbers
+ * @param {DType} dtype
+ * @param {string} name
+ * @returns {TypedArray}
+ */
+export function elementsOf(numbers, dtype, name) {
+  const elements = arrayOf(new ArrayBuffer(numbers.length * DTYPES[dtype].bytes), dtype, numbers.length);
+  const range = RANGES_OF_4_BITS[dtype];
+  numbers.forEach((number, at) => {
+    elements[at] = number;
+    const isThere = range ? Number.isInteger(number) && number >= range[0] && number <= range[1] : elements[at] === number;
+    if (dtype !== "float32" && !(dtype.includes("float") ? number === 0 : isThere)) {
+      throw new RangeError(`${name} must be of ${dtype}, got ${number}`);
+    }
+  });
+  return elements;
+}

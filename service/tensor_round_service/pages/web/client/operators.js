@@ -22,24 +22,36 @@
  */
 
 /**
- * What a cast has beside its operator: the target type, and whether a result beyond the range is the largest number.
+ * A tensor's type and shape.
  *
- * @typedef {{ readonly to?: DType | undefined, readonly saturate?: boolean | undefined }} CastMembers
+ * @typedef {{ readonly dtype: DType, readonly shape: readonly number[] }} TensorMembers
  */
 
 /**
- * Return the descriptor of an operator on one packed tensor, in its short form.
+ * What a cast or a quantization has beside its operator: the type of the result, whether a result beyond the
+ * range is the largest number, which elements share a scale, and the further tensors.
+ *
+ * @typedef {object} Members
+ * @property {DType | undefined} [to]
+ * @property {boolean | undefined} [saturate]
+ * @property {number | undefined} [axis]
+ * @property {number | undefined} [block_size]
+ * @property {TensorMembers | undefined} [scale]
+ * @property {TensorMembers | undefined} [zero_point]
+ */
+
+/**
+ * Return the descriptor of an operator on packed tensors, in its short form.
  *
  * @param {Operator} operator
  * @param {DType} dtype
  * @param {readonly number[]} shape
- * @param {CastMembers} [cast]
+ * @param {Members} [members]
  * @returns {Descriptor}
  */
-export const descriptorOf = (operator, dtype, shape, { to, saturate } = {}) => ({
+export const descriptorOf = (operator, dtype, shape, members = {}) => ({
   operator,
   dtype,
   shape,
-  ...(to === undefined ? {} : { to }),
-  ...(saturate === undefined ? {} : { saturate }),
+  ...Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)),
 });
