@@ -68,12 +68,13 @@ test("dialects, versions, modes and dtypes are those of the service", async () =
   let casts = 0;
   for (const [name, dialect] of Object.entries(operators.dialects)) {
     await select("Dialect").selectOption(name);
-    for (const { operator, kind, modes, versions, target_field } of dialect.operators) {
+    for (const { operator, kind, modes, versions, target_field, dtypes, unsigned_dtypes } of dialect.operators) {
       if (operator === "reduce_precision" || kind.endsWith("quantize")) continue;
       await select("Operator").selectOption({ label: operator });
       if (Object.keys(modes).length) assert.equal(await select("Mode").locator("option").count(), Object.keys(modes).length);
       else assert.ok(await select("Mode").isHidden());
-      const count = versions.at(-1)?.dtypes.length;
+      const names = versions.at(-1)?.dtypes ?? [];
+      const count = [dtypes, unsigned_dtypes].flatMap((table) => names.filter((name) => name in table)).length;
       assert.equal(await select("dtype").locator("option").count(), count);
       if (target_field === null) assert.ok(await select("To").isHidden());
       else {
@@ -201,12 +202,34 @@ test("what a file does not say is chosen, and what is none is told", async () =>
   const fault = on.page.locator("#fault");
   for (const [path, sentence] of [
     [other, "notes.txt is not a .npy file."],
-    [npy("complex.npy", "np.array([1j])"), "complex.npy does not contain an array of numbers."],
+    [npy("complex.npy", "np.array([1j])"), "complex.npy has elements of type complex ('<c16'), which is not supported."],
   ]) {
     await on.page.setInputFiles("input[type=file]", path);
     await on.page.waitForFunction((text) => document.querySelector("#fault")?.textContent === text, sentence);
     assert.equal(await fault.getAttribute("role"), "alert");
+    assert.ok(await on.page.locator("#opened").isHidden(), "the name of the file before it");
   }
+  await on.close();
+});
+
+test("results stand beside the inputs of a wide screen, and no button is empty", async () => {
+  const on = await open("", { viewport: { width: 1600, height: 900 } });
+  const [input, results] = [await on.box("#input"), await on.box("#results")];
+  assert.ok(results.x >= input.x + input.width && results.y < input.y + input.height);
+  for (const text of await on.page.locator("button:visible").allTextContents()) assert.notEqual(text.trim(), "");
+  assert.deepEqual((await on.page.locator("#choice-dialect option").allTextContents()).slice(0, 3), ["DirectML", "OpenVINO", "ONNX"]);
+  await on.close();
+});
+
+test("the page asks again when the network is back", async () => {
+  const on = await open();
+  await on.results(...START);
+  await on.page.context().setOffline(true);
+  await on.page.fill("#values", "0.5 1.5");
+  await on.page.waitForFunction(() => document.querySelector("#fault")?.textContent?.startsWith("The service does not respond"));
+  await on.page.context().setOffline(false);
+  assert.deepEqual(await on.results("0.5", "1.5"), ["0", "2"]);
+  assert.match(on.wrong.splice(0).join(), /ERR_INTERNET_DISCONNECTED/);
   await on.close();
 });
 
@@ -495,7 +518,10 @@ for (const [name, look] of Object.entries(LOOKS)) {
     assert.ok((await on.page.evaluate(() => document.documentElement.scrollWidth)) <= width);
     const results = await on.box("#values-table td:nth-child(3)");
     assert.ok(results.x + results.width <= width);
-    assert.equal(await on.page.locator("#values-table td.bits").first().isVisible(), width > 640);
+    assert.ok(await on.page.locator("#values-table td.bits").first().isVisible());
+    const isCut = await on.page.locator("#differences-scroll").evaluate((e) => e.scrollWidth > e.clientWidth);
+    assert.equal(await on.page.locator("#differences-hint").isVisible(), isCut);
+    assert.ok(isCut || width > 640);
     const back = await on.page.evaluate(() => getComputedStyle(document.body).backgroundColor);
     assert.equal(back, name === "dark" ? "rgb(20, 23, 27)" : "rgb(255, 255, 255)");
     await on.close();
@@ -521,8 +547,7 @@ test("what is read otherwise than it looks is noted, and an empty box is no tens
   await on.results("Infinity");
   assert.equal(await on.text("#notes"), "float32 has no 1e400: it is read as Infinity.");
   await on.page.fill("#values", "1,5 2,5");
-  await on.results("1", "5", "2", "5");
-  assert.equal(await on.text("#notes"), "Commas separate numbers: 1,5 is read as 1 and 5. Write a decimal with a point.");
+  await on.page.waitForFunction(() => document.querySelector("#fault")?.textContent === "Is 1,5 one number or two? Write 1.5 or 1, 5.");
   await on.page.fill("#values", " ");
   await on.page.waitForFunction(() => document.querySelector("#done")?.textContent === "Type numbers, or drop a .npy file.");
   assert.equal(await on.text("#notes"), "");

@@ -45,7 +45,9 @@ export class ChoiceLists {
     const { version_field, modes, target_field } = operatorOf(this.#catalog, choice);
     const operators = operatorsOf(this.#catalog, choice.dialect).map(({ operator }, at) => /** @type {Option} */ ([at ? operator : "", operator]));
     const targets = target_field === null ? [] : dtypesOf(this.#catalog, choice);
-    const dialects = Object.entries(this.#catalog.dialects);
+    const all = Object.entries(this.#catalog.dialects);
+    // What visitors come from, before the standards.
+    const dialects = all.sort(([a], [b]) => RUNTIMES.indexOf(b) - RUNTIMES.indexOf(a));
     const dtypes = dtypesOf(this.#catalog, choice).filter(([, own]) => !file || mayBe(file, own));
     const versions = version_field ? versionsOf(this.#catalog, choice) : [];
     fill(dialect, dialects.map(([name, { title }]) => [name, title]), choice.dialect);
@@ -57,6 +59,9 @@ export class ChoiceLists {
     find("version-field", HTMLLabelElement).textContent = version_field;
   }
 }
+
+/** The dialects of runtimes, the first one last; all others, which have the index -1, are behind them. */
+const RUNTIMES = ["onnx", "openvino", "directml"];
 
 /** @type {(name: string, own: string) => string} */
 const named = (name, own) => (name === own ? name : `${name} (${own})`);

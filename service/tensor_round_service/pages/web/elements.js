@@ -38,7 +38,7 @@ const MORE = 64;
 export class Rows {
   #body;
   #note = make("span");
-  #button = make("button", { type: "button" });
+  #button = make("button", { type: "button", hidden: true });
   #count = 0;
   #listed = FIRST;
   #suffix = "";

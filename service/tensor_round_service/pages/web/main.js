@@ -69,6 +69,7 @@ class Page {
       onTyped: change,
       onFile: (file) => this.#open(file),
       onUnreadable: (sentence) => {
+        this.#open(undefined);
         this.#unreadable = sentence;
         this.#show();
       },
@@ -79,6 +80,12 @@ class Page {
     this.#plot = new Plot(client, catalog, change);
     this.#tellBackend(catalog.execution.backend);
     addEventListener("hashchange", () => this.#change(stateOf(location.hash)));
+    addEventListener("online", () => {
+      if (!this.#fault.textContent) return;
+      this.#work.stop();
+      this.#calculated = "";
+      this.#show();
+    });
     this.#show();
   }
 
@@ -247,6 +254,9 @@ async function start(apiKey) {
   new Page(client, catalog);
 }
 
+addEventListener("online", () => {
+  if (find("page", HTMLElement).hidden && form.hidden) start("");
+});
 const form = find("key-form", HTMLFormElement);
 form.addEventListener("submit", (event) => {
   event.preventDefault();

@@ -21,6 +21,9 @@ import { NotANumber } from "./numbers.js";
 /** @type {Readonly<Record<string, string>>} */
 const KINDS = { f: "float", i: "int", u: "uint" };
 
+/** @type {Readonly<Record<string, string>>} */
+const OTHER_KINDS = { c: "complex", b: "bool" };
+
 /**
  * Parse a file. Throws {@link NotANumber} if it is not a .npy file of numbers.
  *
@@ -36,7 +39,7 @@ export function readNpy(name, content) {
   const view = new DataView(content);
   const [start, length] = bytes[6] === 1 ? [10, view.getUint16(8, true)] : [12, view.getUint32(8, true)];
   const header = text(start, Math.min(start + length, bytes.length));
-  const [, order = "", kind = "", digits] = /'descr':\s*'([<>|=])([fiuV])(\d+)'/.exec(header) ?? [];
+  const [, order = "", kind = "", digits] = /'descr':\s*'([<>|=])([A-Za-z])(\d*)'/.exec(header) ?? [];
   const [, isFortran] = /'fortran_order':\s*(True|False)/.exec(header) ?? [];
   const [, sizes] = /'shape':\s*\(([\d,\s]*)\)/.exec(header) ?? [];
   if (digits === undefined || isFortran === undefined || sizes === undefined) {
@@ -55,7 +58,8 @@ export function readNpy(name, content) {
     data: bytes.slice(start + length),
   };
   if (file.dtype === undefined && (kind !== "V" || size > 2)) {
-    throw new NotANumber(`${name} contains ${kind}${size} elements, which the service does not support.`);
+    const other = OTHER_KINDS[kind] ? `${OTHER_KINDS[kind]} ('${order}${kind}${digits}')` : `'${order}${kind}${digits}'`;
+    throw new NotANumber(`${name} has elements of type ${other}, which is not supported.`);
   }
   if (file.data.length !== file.shape.reduce((a, b) => a * b, 1) * size) throw new NotANumber(`${name} has the wrong length.`);
   return file;

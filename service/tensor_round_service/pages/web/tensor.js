@@ -1,7 +1,7 @@
 /** A tensor as little-endian bytes, at least one an element, and tensors that are typed. */
 
 import { DTYPES } from "./client/index.js";
-import { format, FORMATS, numberOf, parse } from "./numbers.js";
+import { format, FORMATS, NotANumber, numberOf, parse } from "./numbers.js";
 
 /** @import { DType } from "./client/index.js" */
 
@@ -81,13 +81,17 @@ export function indexAt(at, shape) {
 const wordsOf = (text) => text.split(/[\s,;[\]()]+/).filter(Boolean);
 
 /**
- * Parse typed numbers, separated by spaces, commas, brackets or line ends.
+ * Parse typed numbers, separated by spaces, commas, brackets or line ends. Throws {@link NotANumber},
+ * also for what may be a decimal comma.
  *
  * @param {string} text
  * @param {DType} dtype
  * @param {readonly number[]} [shape]
  */
 export function fromText(text, dtype, shape) {
+  // A list with brackets, or without a space, has commas between its numbers.
+  const comma = /[[\](]/.test(text) ? undefined : text.split(/[\s;]+/).find((word) => /^[-+]?\d+,\d+$/.test(word));
+  if (comma) throw new NotANumber(`Is ${comma} one number or two? Write ${comma.replace(",", ".")} or ${comma.replace(",", ", ")}.`);
   return fromPatterns(wordsOf(text).map((word) => parse(word, dtype)), dtype, shape);
 }
 
@@ -95,7 +99,7 @@ export function fromText(text, dtype, shape) {
 const NAMED = 3;
 
 /**
- * What is read otherwise than it looks: numbers that the dtype does not have, and decimal commas.
+ * What is read otherwise than it looks: numbers that the dtype does not have.
  *
  * @param {string} text
  * @param {DType} dtype
@@ -103,9 +107,6 @@ const NAMED = 3;
  */
 export function notes(text, dtype) {
   const found = [];
-  // A list with brackets, or without a space, has commas between its numbers.
-  const comma = /[[\](]/.test(text) ? undefined : text.split(/[\s;]+/).find((word) => /^[-+]?\d+,\d+$/.test(word));
-  if (comma) found.push(`Commas separate numbers: ${comma} is read as ${comma.replace(",", " and ")}. Write a decimal with a point.`);
   for (const word of FORMATS[dtype].kind === "float" ? wordsOf(text) : []) {
     if (found.length === NAMED) break;
     if (word.length > 40 || /^0x/i.test(word)) continue;
