@@ -176,6 +176,7 @@ QUANTIZED: dict[str, tuple[Any, tuple[str, str]]] = {
         TO_INT8,
     ),
     "no saturation": (wrapping, TO_UINT8),
+    "zero point forgotten": (lambda x, s, z: quantizer()(x, s, z * 0), TO_UINT8),
     "does not saturate": (to_floats(always=False), ("float32", "float8_e5m2")),
     "saturates": (to_floats(always=True), ("float16", "float8_e4m3fnuz")),
 }

@@ -31,7 +31,7 @@ const WANTED = {
   "docs/runtimes.html": ["how runtimes round"],
   "docs/published-suites.html": ["test suites"],
   "docs/verify.html": ["verify in CI", "compare arrays", "quantization", "block formats"],
-  "docs/howto/find-the-wrong-runtime.html": ["off by one", "rounding off by one", "wrong runtime"],
+  "docs/howto/port-a-quantized-model.html": ["off by one", "off-by-ones", "quantized model"],
   "docs/howto/directml-to-onnx.html": ["port DirectML to ONNX", "port a model"],
   "docs/howto/large-arrays.html": ["larger than memory", "resume", "zarr"],
   "docs/api-policy.html": ["deprecated", "supported versions", "semantic versioning"],

@@ -52,6 +52,7 @@ ELSEWHERE = {
     "docs/howto/directml-to-onnx.md": 2,
     "docs/howto/find-the-wrong-runtime.md": 4,
     "docs/howto/large-arrays.md": 3,
+    "docs/howto/port-a-quantized-model.md": 3,
     "docs/open-inference.md": 2,  # make test-interop
     "docs/sdk.md": 2,  # make test-oracles
     "docs/verify.md": 4,  # test_beside_blocks.py, make test-oracles

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +26,7 @@ def service() -> Iterator[Service]:
         yield running
 
 
-@pytest.mark.parametrize("page", ["directml-to-onnx", "find-the-wrong-runtime", "large-arrays"])
+@pytest.mark.parametrize("page", ["directml-to-onnx", "port-a-quantized-model", "large-arrays"])
 def test_a_page_with_its_runtimes(page: str, tmp_path: Path, service: Service) -> None:
     ran = 0
     with Reader(tmp_path, Path(sys.executable).parent) as reader:
@@ -32,6 +35,21 @@ def test_a_page_with_its_runtimes(page: str, tmp_path: Path, service: Service) -
                 reader.read(block, service.url)
                 ran += bool(block.needs)
     assert ran >= 1
+
+
+def test_the_quantized_model_has_the_verdicts_that_the_page_shows(tmp_path: Path) -> None:
+    made, run, shown, *_ = blocks("docs/howto/port-a-quantized-model.md")
+    folder = Path(sys.executable).parent
+    environment = {**os.environ, "PATH": os.pathsep.join((str(folder), os.environ["PATH"]))}
+    printed = ""
+    for words in ([sys.executable, "-c", made.text], ["sh", "-c", run.text]):
+        printed = subprocess.check_output(words, cwd=tmp_path, env=environment, text=True)
+    lines = unversioned(printed)
+    assert [line for line in unversioned(shown.text) if line not in lines] == []
+
+
+def unversioned(text: str) -> list[str]:
+    return re.sub(r" \d+\.\d+\.\d+", "", text).splitlines()
 
 
 def test_the_other_order_of_where_loses_signs_as_the_page_says() -> None:

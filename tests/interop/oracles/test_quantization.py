@@ -16,9 +16,11 @@ import tensor_round as tr
 from suites.node_cases import NodeCase
 from suites.node_cases import node_cases as generated
 from support.cases.array_cases import off_wire, on_wire
+from support.cases.wrong_kernels import names
 from tensor_round.contract.dtypes import dtype_name
 from tensor_round.contract.errors import InvalidDescriptor
 from tensor_round.contract.operators import registry
+from tensor_round_verify import verify
 
 pytestmark = pytest.mark.timeout(300)
 OPERATORS = {"QuantizeLinear": "y", "DequantizeLinear": "x"}
@@ -103,3 +105,18 @@ def test_the_evaluator_agrees_on_drawn_operands_within_its_range(
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
     (want,) = ReferenceEvaluator(model).run(None, {"x": x, "s": scale, "z": point})
     assert np.array_equal(executed(client, model, [x, scale, point]), want)
+
+
+def test_onnxruntime_adds_no_zero_point_to_floats() -> None:
+    asked: Any = {"dtypes": ["float32", "float8_e4m3fn"]}
+    report = verify("onnxruntime", operator="quantize_linear", **asked)
+    # Without saturation its conversion is wrong, too, as that of Cast, and has no name.
+    assert names(report) == {("zero point forgotten",), ()}
+    asked = {"dtypes": ["float32", "int4"]}
+    assert verify("onnxruntime", operator="quantize_linear", **asked).right
+
+
+def test_torch_fake_quantizes_by_a_reciprocal() -> None:
+    asked: Any = {"dtypes": ["float32", "int8"]}
+    report = verify("torch", operator="fake_quantize", **asked)
+    assert names(report) == {("reciprocal",), ("reciprocal", "through int32")}

@@ -377,14 +377,20 @@ def test_openvinos_bfloat16_in_one_sentence() -> None:
     assert "for numbers this is half added to odd patterns alone" in str(verdict)
 
 
+INTEGERS = ("int8", "uint8", "int16", "uint16")
+
+
 def test_onnxruntime_quantizes_right() -> None:
-    report = verify("onnxruntime", operator="quantize_linear")
+    asked: Any = {"dtypes": [*NARROW, *INTEGERS]}
+    report = verify("onnxruntime", operator="quantize_linear", **asked)
     assert report.right
     assert len(report.verdicts) == 24
 
 
 def test_the_reference_evaluator_quantizes_through_int32() -> None:
-    found = explained(verify("onnx-reference", operator="quantize_linear", dtypes=["float32"]))
+    found = explained(
+        verify("onnx-reference", operator="quantize_linear", dtypes=["float32", *INTEGERS])
+    )
     assert set(found.values()) == {("through int32",)}
 
 
@@ -416,7 +422,9 @@ QUANTIZATIONS: dict[str, dict[str, tuple[str, ...]]] = {
 
 @pytest.mark.parametrize("runtime", QUANTIZATIONS)
 def test_every_fault_of_a_quantization_is_known(runtime: str) -> None:
-    assert explained(verify(runtime, operator="quantize_linear")) == QUANTIZATIONS[runtime]
+    asked: Any = {"dtypes": ["float32", *INTEGERS]}
+    report = verify(runtime, operator="quantize_linear", **asked)
+    assert explained(report) == QUANTIZATIONS[runtime]
 
 
 def test_litert_turns_infinity_into_its_least_number_and_has_another_tail() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -293,6 +293,7 @@ class Quantization(_Linear):
     quotient: Quotient = field(default=_divided, repr=False)
     magnitudes: bool = False
     zero_point_inside: bool = False
+    zero_point_forgotten: bool = False
     #: How the sum is kept in range, if the quotient is clamped before the zero point is added.
     clamped_first: str = ""
     fused: bool = False
@@ -312,6 +313,8 @@ class Quantization(_Linear):
 
     def quantized(self, operands: Operands) -> Bits:
         """The codes."""
+        if self.zero_point_forgotten:
+            operands = replace(operands, zero_points=np.zeros_like(operands.zero_points))
         points = operands.zero_points
         types = self.source, self.scale_type
         quotients, dtype = self.quotient(operands.bits, self._scales(operands), types)

@@ -260,6 +260,13 @@ _FIRST_SCALE = _deviation(
 )
 QUANTIZATIONS = (
     *ROUNDINGS,
+    _deviation(
+        "zero point",
+        "zero point forgotten",
+        "adds nothing",
+        "ONNX Runtime's 8-bit floats",
+        zero_point_forgotten=True,
+    ),
     # Before ties to odd, which have the same results beside an odd zero point.
     _deviation(
         "zero point",
@@ -430,7 +437,8 @@ def _fits_linear(deviation: ConversionDeviation, how: Quantization | Dequantizat
     if "saturate" in changes:
         return is_float and FLOAT_FORMATS[how.codes].nan is not None
     if is_float:
-        return "quotient" in changes or deviation in (*ROUNDINGS, _TO_ODD)
+        is_known = "quotient" in changes or "zero_point_forgotten" in changes
+        return is_known or deviation in (*ROUNDINGS, _TO_ODD)
     return not ("narrow" in changes and how.codes[0] == "u")
 
 

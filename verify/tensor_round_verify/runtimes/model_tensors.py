@@ -88,7 +88,8 @@ def tensor_of(value: object) -> Tensor:
 
 def is_named_by_numpy(array: Array) -> bool:
     """Whether the dtype is NumPy's own; ml_dtypes' are unknown to runtimes."""
-    return array.dtype.kind in "biufcSU"
+    # One of ml_dtypes' has a kind of NumPy's, too.
+    return array.dtype.type.__module__ == "numpy"
 
 
 # Runtimes have no annotations.
