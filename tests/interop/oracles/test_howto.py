@@ -26,7 +26,10 @@ def service() -> Iterator[Service]:
         yield running
 
 
-@pytest.mark.parametrize("page", ["directml-to-onnx", "port-a-quantized-model", "large-arrays"])
+@pytest.mark.parametrize(
+    "page",
+    ["directml-to-onnx", "find-the-wrong-runtime", "port-a-quantized-model", "large-arrays"],
+)
 def test_a_page_with_its_runtimes(page: str, tmp_path: Path, service: Service) -> None:
     ran = 0
     with Reader(tmp_path, Path(sys.executable).parent) as reader:
