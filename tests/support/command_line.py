@@ -1,6 +1,7 @@
 """The command line as a process: its exit code, and what it prints.
 
-It is forked from one that has imported what it needs.
+It is forked from one that has imported what it needs, without the extra ``compiled``: with it
+``local:`` compiles every kernel, which takes a second of a core for each command.
 """
 
 from __future__ import annotations
@@ -53,7 +54,12 @@ def run(
         files[0].seek(0)
         stdin, stdout, stderr = (file.fileno() for file in files)
         process = start(
-            module, arguments, environment, files=(stdin, stdout, stderr), folder=folder
+            module,
+            arguments,
+            environment,
+            files=(stdin, stdout, stderr),
+            folder=folder,
+            without=("llvmlite",),
         )
         try:
             code = process.wait(100)

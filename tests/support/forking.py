@@ -74,13 +74,18 @@ def start(
     *,
     files: tuple[int, int, int],
     folder: Path | None = None,
+    without: tuple[str, ...] = (),
 ) -> Forked:
-    """Run a module as ``python -m`` does; ``files`` are its input, output and errors."""
+    """Run a module as ``python -m`` does; ``files`` are its input, output and errors.
+
+    It can import nothing of ``without``.
+    """
     order = {
         "module": module,
         "arguments": arguments,
         "environment": dict(environment),
         "folder": str(folder or Path.cwd()),
+        "without": without,
     }
     ends, told = os.pipe()
     try:
@@ -134,6 +139,7 @@ def _become(order: Mapping[str, Any], files: list[int]) -> NoReturn:
     os.closerange(3, 1024)
     sys.argv = [order["module"], *order["arguments"]]
     sys.path[0] = order["folder"]
+    sys.modules |= dict.fromkeys(order["without"])  # type: ignore[arg-type]  # an import fails
     try:
         runpy.run_module(order["module"], run_name="__main__", alter_sys=True)
     except SystemExit as end:

