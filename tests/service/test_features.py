@@ -14,7 +14,7 @@ import pytest
 
 import tensor_round as tr
 from support.environments import BUILT, copy_sources
-from support.services.server import Service, started
+from support.services.server import Service, started_plain
 from tensor_round_service.features import FEATURES
 
 pytestmark = pytest.mark.slow
@@ -30,12 +30,12 @@ X = np.array([-2.5, -0.3, 0.5, 1.5], np.float32)
 class Copy(Service):
     """A service of another tree: a process that has not imported this one."""
 
-    launch = staticmethod(started)
+    launch = staticmethod(started_plain)
 
 
 def taken_away(feature: str, tree: Path) -> set[str]:
     """Copy the packages into a folder without a feature; the features that are left."""
-    copy_sources(tree)
+    copy_sources(tree, compiled=True)
     gone = {feature} | ON.get(feature, set())
     package = tree / "service" / "tensor_round_service"
     for name in gone:
@@ -55,8 +55,8 @@ def taken_away(feature: str, tree: Path) -> set[str]:
 @pytest.fixture(params=FEATURES)
 def without(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[set[str], Service]]:
     left = taken_away(request.param, tmp_path)
-    folders = os.pathsep.join(str(tmp_path / name) for name in BUILT)
-    with Copy(environment={"PYTHONPATH": folders}) as service:
+    folders = [*(str(tmp_path / name) for name in BUILT), str(ROOT / "tests")]
+    with Copy(environment={"PYTHONPATH": os.pathsep.join(folders)}) as service:
         yield left, service
 
 

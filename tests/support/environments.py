@@ -68,9 +68,9 @@ def commands(folder: Path) -> list[str]:
     return [re.sub(r"git\+https://[^']*", f"git+file://{folder}", line) for line in lines]
 
 
-def copy_sources(folder: Path) -> None:
-    """Copy what the package is built from."""
-    ignored = shutil.ignore_patterns("__pycache__", "node_modules")
+def copy_sources(folder: Path, *, compiled: bool = False) -> None:
+    """Copy what the package is built from, on request with the bytecode that there is."""
+    ignored = shutil.ignore_patterns(*[] if compiled else ["__pycache__"], "node_modules")
     for name in BUILT:
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)
 

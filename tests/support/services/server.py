@@ -269,7 +269,8 @@ def forked(module: str, options: list[str], environment: dict[str, str], errors:
     """The same in less time, and without the extra ``compiled``."""
     with open(os.devnull, "r+b") as nothing:
         files = (nothing.fileno(), nothing.fileno(), errors)
-        return forking.start(_plain(module), options, environment, files=files)
+        without = ("llvmlite",)  # for variants; workers have it from the module
+        return forking.start(_plain(module), options, environment, files=files, without=without)
 
 
 def started_plain(
