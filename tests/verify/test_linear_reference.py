@@ -215,19 +215,21 @@ def compare(got: Bits, want: list[int], operands: tuple[Bits | None, ...]) -> No
     assert not wrong.size, (wrong.size, told)
 
 
+@pytest.mark.parametrize("turns", [1, pytest.param(len(PRECISIONS), marks=pytest.mark.sweep)])
 @pytest.mark.parametrize("target", CODES)
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("source", OPERANDS)
 def test_drawn_operands_are_quantized_as_fractions_say(
-    source: str, scale: str, target: str
+    source: str, scale: str, target: str, turns: int
 ) -> None:
     """The types take the precisions in turn, with and without zero points others."""
     types = (source, scale, target)
-    turn = OPERANDS.index(source) + SCALES.index(scale) + CODES.index(target)
-    for seed in (turn, turn + 1):
-        bits, scales = some(source, 40, seed), some(scale, 40, seed + 10)
-        points = some(target, 40, seed + 20) if seed == turn else None
-        check_quantized(bits, scales, points, types, PRECISIONS[seed % len(PRECISIONS)])
+    first = OPERANDS.index(source) + SCALES.index(scale) + CODES.index(target)
+    for turn in range(first, first + turns):
+        for seed, has_point in ((turn, True), (turn + 1, False)):
+            bits, scales = some(source, 40, seed), some(scale, 40, seed + 10)
+            points = some(target, 40, seed + 20) if has_point else None
+            check_quantized(bits, scales, points, types, PRECISIONS[seed % len(PRECISIONS)])
 
 
 @pytest.mark.parametrize("source", ["float16", "bfloat16"])
