@@ -111,13 +111,18 @@ class Outbox(Generic[S]):
         head = frames.frame_head(Kind.DATA, 0, stream.number, size)
         made: list[Part] = []
         while nbytes:
+            first = parts[0]
+            whole = (min(len(first), nbytes) - 1) // size * size
+            for begin in range(0, whole, size):
+                made += head, first[begin : begin + size]
+            parts[0] = first[whole:]
+            nbytes -= whole
+            left = min(nbytes, size)
             if nbytes <= size:
-                size = nbytes
                 flags = END_STREAM if stream.trailers == b"" and not stream.queued else 0
-                head = frames.frame_head(Kind.DATA, flags, stream.number, size)
+                head = frames.frame_head(Kind.DATA, flags, stream.number, left)
             made.append(head)
-            nbytes -= size
-            left = size
+            nbytes -= left
             while left:
                 part = parts[0]
                 if len(part) > left:

@@ -144,11 +144,13 @@ class Session(Streams[S]):
         most = min((end - at) // whole, min(stream.window, credit.window) // length)
         most = min(most, 1 if flags else self.frames_left)
         pieces: list[memoryview] = []
-        while len(pieces) < most and frames.HEAD.unpack_from(data, at) == head:
-            pieces.append(data[at + frames.HEAD_BYTES : at + whole])
-            at += whole
+        for begin in range(at, at + most * whole, whole):
+            if frames.HEAD.unpack_from(data, begin) != head:
+                break
+            pieces.append(data[begin + frames.HEAD_BYTES : begin + whole])
         if pieces:
             nbytes = len(pieces) * length
+            at += len(pieces) * whole
             self.frames_left -= len(pieces)
             stream.window -= nbytes
             credit.window -= nbytes

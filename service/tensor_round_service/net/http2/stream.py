@@ -109,6 +109,11 @@ class Stream:
     def accept(self, pieces: Sequence[memoryview], nbytes: int) -> None:
         """Use bytes that were received elsewhere."""
         filled, missing = self.filled, self.missing
+        if nbytes <= missing:
+            for piece in pieces:
+                self._target[filled : (filled := filled + len(piece))] = piece
+            self.advance(nbytes)
+            return
         for piece in pieces:
             if not missing:
                 self.unread += piece
