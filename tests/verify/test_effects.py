@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tensor_round_verify import verify
+from tensor_round_verify.checks import conversion_verdicts
 from tensor_round_verify.report import Effect, effects
 
 
@@ -32,6 +33,25 @@ from tensor_round_verify.report import Effect, effects
 def test_the_effect_of_a_result(dtype: str, got: int, want: int, effect: Effect) -> None:
     unsigned = f"<u{np.dtype(dtype if dtype != 'bfloat16' else 'u2').itemsize}"
     found = effects(np.array([got], unsigned), np.array([want], unsigned), dtype)
+    assert found.tolist() == [effect]
+
+
+@pytest.mark.parametrize(
+    ("target", "got", "want", "effect"),
+    [
+        ("int8", 4, 5, Effect.OFF_BY_ONE),
+        ("float16", 0x3C02, 0x3C01, Effect.OFF_BY_ONE),
+        ("float16", 0x3C03, 0x3C01, Effect.OTHER),
+        ("float16", 0x3C01, 0xBC01, Effect.SIGN_LOST),
+        ("float16", 0xBC01, 0x3C01, Effect.OTHER),
+        ("int8", 0x01, 0x81, Effect.OTHER),
+    ],
+)
+def test_the_effect_of_a_conversion(target: str, got: int, want: int, effect: Effect) -> None:
+    unsigned = f"<u{np.dtype(target).itemsize}"
+    found = conversion_verdicts.effects(
+        np.array([got], unsigned), np.array([want], unsigned), target
+    )
     assert found.tolist() == [effect]
 
 

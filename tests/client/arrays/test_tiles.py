@@ -83,6 +83,7 @@ def test_a_dense_tensor_of_any_order_is_not_copied() -> None:
         out = np.empty_like(x)
         for tile_bytes in (40, 1 << 20):
             for tile in cut_up(x, out, tile_bytes):
+                assert tile.prepared.call.input.shape == tile.source.shape
                 assert np.shares_memory(np.frombuffer(tile.payload(), np.uint8), x)
                 room = np.frombuffer(tile.sink(verified=True).get_buffer(), np.uint8)
                 assert np.shares_memory(room, out)
