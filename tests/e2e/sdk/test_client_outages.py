@@ -76,6 +76,21 @@ def test_the_timeout_is_the_limit(kind: type[AnyClient]) -> None:
         assert 0.5 < time.monotonic() - began < SOON
 
 
+def test_pauses_between_connections_double(kind: type[AnyClient]) -> None:
+    known = Fault(answer=answer("200 OK", b"{}", "Content-Type: application/json"))
+    replaced = Fault(answer=answer("503 No", b"<html>"))
+    with (
+        Proxy(None, lambda number: replaced if number else known) as proxy,
+        kind(proxy.url, timeout=1.5) as client,
+    ):
+        client.operators()
+        with pytest.raises((tr.UnknownRefusal, tr.DeadlineExceeded)):
+            client.operators()
+    # The shortest pauses are 25, 50, 100, 200, 400 and 500 ms, with a try behind each; where the
+    # deadline allows no further one, the three retries follow.
+    assert 1 < len(proxy.seen) - 1 <= 1 + 6 + 3
+
+
 @pytest.mark.parametrize("retries", [3, 0])
 def test_a_first_call_to_nobody_is_not_waited_for(kind: type[AnyClient], retries: int) -> None:
     with Service() as service:
