@@ -10,4 +10,7 @@ assert_type(OnnxRound(22).descriptor("float16", [2]), OnnxDescriptor)
 assert_type(WebNNRoundEven().descriptor("float16", [2]).input, WebNNTensor)
 assert_type(ArrayAPIRound("floor").op, Literal["round", "trunc", "ceil", "floor"])
 assert_type(InvalidDescriptor.of([Fault(("input",), "is required")]), InvalidDescriptor)
-assert_type(from_onnx(None, 22), OnnxRound | OnnxFloor | OnnxCeil | OnnxCast)
+assert_type(
+    from_onnx(None, 22),
+    OnnxRound | OnnxFloor | OnnxCeil | OnnxCast | OnnxQuantizeLinear | OnnxDequantizeLinear,
+)

@@ -65,7 +65,12 @@ openvino = tr.OpenVINODescriptor(
 )
 assert_type(
     tr.from_dxdispatch("model.json"),
-    tr.DirectMLRound | tr.DirectMLFloor | tr.DirectMLCeil | tr.DirectMLCast,
+    tr.DirectMLRound
+    | tr.DirectMLFloor
+    | tr.DirectMLCeil
+    | tr.DirectMLCast
+    | tr.DirectMLQuantizeLinear
+    | tr.DirectMLDequantizeLinear,
 )
 assert_type(
     tr.from_openvino(b"<layer/>").descriptor(np.float32),

@@ -61,9 +61,9 @@ class InferenceExecutor:
     def buffer_bytes(self, plan: InferencePlan) -> int:
         """Host memory that :meth:`run` needs for buffers, without that for JSON, in bytes."""
         call, target = plan.call, plan.output.region
-        if all(isinstance(each.source, infer_json.Inline) for each in plan.inputs):
+        if plan.is_inline:
             return 0 if call.is_in_place else call.output.byte_length
-        match self._operand(plan):
+        match plan.operand:
             case infer_json.Region() as source if self._is_on_device(source) and (
                 self._is_on_device(target)
             ):
@@ -116,7 +116,7 @@ class InferenceExecutor:
         pause: Pause,
     ) -> None:
         """Round into POSIX shared memory."""
-        source = self._operand(plan)
+        source = plan.operand
         if not (self._is_posix(source) and self._is_by_pieces(plan)):
             memory = self._payload(plan, received, job, pause, target.range)
             self._write(target, self._engine.round(plan.call, memory, job))
@@ -145,7 +145,9 @@ class InferenceExecutor:
         self, plan: InferencePlan, received: Bytes | None, job: Job, pause: Pause
     ) -> Bytes:
         """The output in a buffer of the job."""
-        call, operand = plan.call, self._operand(plan)
+        call, operand = plan.call, plan.operand
+        if received is not None and plan.is_in_order:
+            return self._engine.round(call, received, job)
         if not (self._is_posix(operand) and self._is_by_pieces(plan) and call.keeps_width):
             return self._engine.round(call, self._payload(plan, received, job, pause), job)
         memory = job.allocate(call.input.byte_length)
@@ -199,10 +201,6 @@ class InferenceExecutor:
     def _for_each_piece(self, nbytes: int, work: PieceWork) -> None:
         for_each_piece(nbytes, work, self._engine.submit)
 
-    def _operand(self, plan: InferencePlan) -> infer_json.Source | None:
-        """The source of a single input; None if there are several, which are gathered first."""
-        return plan.inputs[0].source if len(plan.inputs) == 1 else None
-
     def _is_by_pieces(self, plan: InferencePlan) -> bool:
         """Whether the CPU rounds the tensor; a device rounds it in one call."""
         return plan.call.parameters is None and (
@@ -230,7 +228,7 @@ class InferenceExecutor:
         assert plan.output.region is not None
         call = plan.call
         target = self._cuda_memory.part(plan.output.region, call.output.byte_length)
-        operand = self._operand(plan)
+        operand = plan.operand
         if isinstance(operand, infer_json.Region) and self._is_on_device(operand):
             source = self._cuda_memory.part(operand, call.input.byte_length)
         else:

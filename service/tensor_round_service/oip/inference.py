@@ -74,14 +74,13 @@ class Inference:
             if stated != plan.following_bytes:
                 raise plan.wrong_size(stated)
             needed -= stated
-        names = [each.name for each in plan.inputs]
         return await receive(
             plan.call,
             source,
             job,
             self.engine,
             needed,
-            parts=[] if [*plan.following] == names else [*plan.following.values()],
+            parts=[] if plan.is_in_order else [*plan.following.values()],
             # A tensor for a shared memory region is rounded while it is copied there.
             overlaps=plan.output.region is None,
             refusal=plan.wrong_size,

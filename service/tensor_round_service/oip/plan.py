@@ -107,6 +107,21 @@ class InferencePlan:
         return [place for place in places if isinstance(place, infer_json.Region)]
 
     @cached_property
+    def operand(self) -> infer_json.Source | None:
+        """The source of a single input; None if there are several, which are gathered first."""
+        return self.inputs[0].source if len(self.inputs) == 1 else None
+
+    @cached_property
+    def is_in_order(self) -> bool:
+        """Whether all inputs follow the header, in the order of a payload."""
+        return [*self.following] == [each.name for each in self.inputs]
+
+    @cached_property
+    def is_inline(self) -> bool:
+        """Whether all inputs are numbers as JSON."""
+        return all(isinstance(each.source, infer_json.Inline) for each in self.inputs)
+
+    @cached_property
     def reads_json_data(self) -> bool:
         """Whether the request has numbers as JSON."""
         return any(isinstance(each.source, infer_json.Inline) for each in self.inputs)

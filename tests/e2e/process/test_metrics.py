@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families as exposed
 from support.http.grpc_client import SERVICE, connected, framed, infer_request
 from support.http.inference_form import OF_X, document
 from support.http.inference_form import X as FP32
-from support.http.native_form import ieee754, post
+from support.http.native_form import ieee754, npy, post
 from support.keys import needing
 from support.services.server import Reply, Service, tracebacks, until
 from support.services.workers import is_running, workers_of
@@ -121,6 +121,8 @@ def test_requests_bytes_and_phases_are_counted() -> None:
         document = {"descriptor": json.loads(ROUND), "data": X.tolist()}
         fields = {"Content-Type": "application/json"}
         assert service.request("POST", "/round", json.dumps(document), fields).status == 200
+        fields = {"Content-Type": "application/x-npy"}
+        assert service.request("POST", "/round?operator=onnx:22", npy(X), fields).status == 200
         assert service.request("POST", "/round", b"", {}).status == 400
         assert service.get("/no/such/path").status == 404
         assert service.request("DELETE", "/operators").status == 405
@@ -129,6 +131,8 @@ def test_requests_bytes_and_phases_are_counted() -> None:
         assert service.get("/v2/models/onnx_round").status == 200
         served = {"route": "/round", "dialect": "ieee754", "dtype": "float32", "backend": "numpy"}
         assert service.metric("requests_total", **served, status="200", code="") == 4
+        of_file = {**served, "dialect": "onnx"}
+        assert service.metric("requests_total", **of_file, status="200", code="") == 1
         refused = {"route": "/round", "status": "400", "code": "missing_descriptor"}
         assert service.metric("requests_total", **refused) == 1
         assert service.metric("requests_total", route="other", status="404", code="not_found") == 1
@@ -141,8 +145,8 @@ def test_requests_bytes_and_phases_are_counted() -> None:
         assert service.metric("sent_bytes_total", route="/round") >= 3 * X.nbytes
         assert service.metric("sent_bytes_total", route="/livez") == 0
         for phase in ("receive", "queue", "execute", "send"):
-            assert service.metric("phase_seconds_count", phase=phase) == 5
-            assert service.metric("phase_seconds_bucket", phase=phase, le="+Inf") == 5
+            assert service.metric("phase_seconds_count", phase=phase) == 6
+            assert service.metric("phase_seconds_bucket", phase=phase, le="+Inf") == 6
         assert 0 < service.metric("phase_seconds_sum", phase="execute") < 10
         assert service.metric("bytes_in_flight") == 0
         assert service.metric("bytes_in_flight_limit") > 0

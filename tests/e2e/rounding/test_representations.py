@@ -18,6 +18,7 @@ from support.http.native_form import ieee754, npy, post, sha256_field
 from support.services.server import Reply, Service
 from tensor_round.contract.cast_digests import CAST_DIGESTS
 from tensor_round.contract.dtypes import BY_NAME, DTYPES, ROUNDABLE
+from tensor_round.contract.wire import http_fields
 from tensor_round_verify import FLOATS, reference
 from tensor_round_verify.patterns import samples
 
@@ -36,6 +37,12 @@ def test_response_states_layout_backend_and_times(service: Service) -> None:
     assert reply.headers["Execution-Backend"] in ("numpy", "cupy")
     times = [part.split(";")[0].strip() for part in reply.headers["Server-Timing"].split(",")]
     assert times == ["receive", "queue", "execute"]
+
+
+def test_descriptor_may_have_16_kib(service: Service) -> None:
+    descriptor = ieee754("float32", [9])
+    spaces = " " * (http_fields.MAX_DESCRIPTOR_LENGTH - len(descriptor))
+    assert post(service, descriptor[:-1] + spaces + descriptor[-1], X.tobytes()).status == 200
 
 
 def test_curls_default_content_type_is_that_of_octets(service: Service) -> None:

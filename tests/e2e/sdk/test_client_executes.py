@@ -243,6 +243,7 @@ def test_out_as_an_array_gets_its_elements_and_no_more(
     for out in (inside, np.empty_like(seen), sides[..., 1]):
         result = client.execute(document, payload, out=out)
         assert bytes(result.data) == right
+        assert result.numpy() is out
         assert np.array_equal(bits(np.asarray(out)), bits(seen))
     host_memory.bits(inside)[...] = 0
     # What lies between the elements is not the tensor's.

@@ -213,7 +213,7 @@ def test_a_request_whose_tensor_follows() -> None:
     message = made.SerializeToString()
     assert find_tensor(message) == (len(head), len(message) - len(RAW), len(RAW))
     read = read_request(message[: len(head)], len(RAW))
-    assert (read.model_name, read.model_version, read.tensor) == ("round", "1", None)
+    assert (read.model_name, read.model_version, read.tensors) == ("round", "1", [])
     assert read.request == infer_json.Request(
         id="an id",
         parameters={"rounding": "ceil", "flag": False, "large": 1 << 63, "real": 0.5},
@@ -227,7 +227,7 @@ def test_a_request_whose_tensor_follows() -> None:
     )
     whole = read_request(message)
     assert whole.request == read.request
-    assert bytes(whole.tensor or b"") == RAW
+    assert b"".join(whole.tensors) == RAW
 
 
 def test_a_tensor_is_found_as_soon_as_it_begins() -> None:
@@ -254,7 +254,7 @@ def test_fields_in_any_order() -> None:
         read = read_request(b"".join(parts))
         assert (read.model_name, read.model_version) == ("round", "1")
         assert read.request == expected
-        assert bytes(read.tensor or b"") == RAW
+        assert b"".join(read.tensors) == RAW
 
 
 TYPED = {
@@ -304,16 +304,16 @@ def test_typed_contents(datatype: str, is_packed: bool) -> None:
         content = unpacked(made, field, numbers, datatype)
     read = read_request(content)
     expected = np.array(numbers, NUMPY.get(datatype, datatype.lower())).tobytes()
-    assert read.tensor == expected
+    assert b"".join(read.tensors) == expected
     assert read.request.inputs[0].source == infer_json.Binary(len(expected))
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=200))
 def test_packed_integers(numbers: list[int]) -> None:
     read = read_request(typed("INT64", "int64_contents", numbers).SerializeToString())
-    assert read.tensor == np.array(numbers, "<i8").tobytes()
+    assert b"".join(read.tensors) == np.array(numbers, "<i8").tobytes()
     assert read.is_typed
-    written = b"".join(packed_varints([read.tensor], "INT64", no_pause))
+    written = b"".join(packed_varints(read.tensors, "INT64", no_pause))
     output = {"name": "Y", "datatype": "INT64", "shape": [len(numbers)]}
     head = response_head({"model_name": "m"}, output, len(written), is_typed=True)
     output["contents"] = {"int64_contents": numbers}
@@ -371,15 +371,15 @@ def test_contents_without_numbers() -> None:
     made = REQUEST(model_name="round", inputs=[{"name": "X", "datatype": "FP32", "shape": [0]}])
     made.inputs[0].contents.SetInParent()
     read = read_request(made.SerializeToString())
-    assert (read.request.inputs[0].source, read.tensor) == (infer_json.Binary(0), b"")
+    assert (read.request.inputs[0].source, read.tensors) == (infer_json.Binary(0), [b""])
     made.raw_input_contents.append(RAW)
-    assert bytes(read_request(made.SerializeToString()).tensor or b"") == RAW
+    assert b"".join(read_request(made.SerializeToString()).tensors) == RAW
 
 
 def test_a_region_as_a_source() -> None:
     read = read_request(in_region().SerializeToString())
     assert read.request.inputs[0].source == infer_json.Region("r", 24, 0)
-    assert read.tensor is None
+    assert read.tensors == []
 
 
 @pytest.mark.parametrize("data", [b"\x0a\x05ab", b"\xff" * 20, b"\x2a\x02\x2a\x00\x08"])
