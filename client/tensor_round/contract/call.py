@@ -18,6 +18,10 @@ from .rounding import Rounding
 MAX_AMPLIFICATION, UNAMPLIFIED_BYTES = 64, 16 << 20
 
 
+#: Names of operand, scale and zero point, if a dialect has no others.
+_NAMES = ("input", "scale", "zero point")
+
+
 @dataclass(frozen=True)
 class Parameters:
     """The scale and the zero point of a function of :class:`Linear` quantization.
@@ -36,7 +40,7 @@ class Parameters:
     zero_point: Layout | None
     blocks: tuple[int, ...]
     constants: bytes | None = None
-    names: tuple[str, str, str] = field(default=("input", "scale", "zero point"), compare=False)
+    names: tuple[str, str, str] = field(default=_NAMES, compare=False)
 
     @classmethod
     def of(
@@ -45,7 +49,7 @@ class Parameters:
         scale: Layout,
         zero_point: DType | None = None,
         blocks: Sequence[int] | None = None,
-        names: tuple[str, str, str] | None = None,
+        names: tuple[str, str, str] = _NAMES,
     ) -> Parameters:
         """The parameters of a tensor of that shape, with a packed zero point for each scale.
 
@@ -59,15 +63,7 @@ class Parameters:
             if block < 1 or (-(-size // block) != count and (size, count) != (0, 1)):
                 raise ValueError(f"blocks of {block} do not divide {size} elements into {count}")
         points = None if zero_point is None else Layout.of(zero_point, counts)
-        found = cls(scale, points, tuple(blocks))
-        return replace(found, names=names) if names else found
-
-    @cached_property
-    def nbytes(self) -> int:
-        """Bytes of scale and zero point in a payload."""
-        if self.constants is not None:
-            return 0
-        return self.scale.byte_length + (self.zero_point.byte_length if self.zero_point else 0)
+        return cls(scale, points, tuple(blocks), names=names)
 
 
 @dataclass(frozen=True)
@@ -98,6 +94,8 @@ class Call:
     @cached_property
     def payload_bytes(self) -> int:
         """Bytes of memory that a payload takes: the input, and the parameters behind it."""
+        if self.parameters is None:
+            return self.input.byte_length
         return sum(layout.byte_length for layout in self.tensors.values())
 
     @cached_property
@@ -221,8 +219,10 @@ class Call:
 
         So does an output that is far larger than the input.
         """
-        for name, layout in self.tensors.items():
-            check_size(layout, limit_bytes, name)
+        check_size(self.input, limit_bytes, "input")
+        if self.parameters is not None:
+            for name, layout in self.tensors.items():
+                check_size(layout, limit_bytes, name)
         check_size(self.output, limit_bytes, "output")
         sent, got = self.input.byte_length, self.output.byte_length
         most = max(MAX_AMPLIFICATION * sent, UNAMPLIFIED_BYTES)

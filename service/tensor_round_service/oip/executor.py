@@ -74,7 +74,7 @@ class InferenceExecutor:
 
     def payload_bytes(self, plan: InferencePlan) -> int:
         """The number of payload bytes whose processing takes as long as :meth:`run`."""
-        if any(map(self._is_on_device, plan.regions)):
+        if plan.regions and any(map(self._is_on_device, plan.regions)):
             return INLINE_BYTES + plan.call.nbytes  # the event loop must not wait for a device
         read = plan.header_length * JSON_COST if plan.reads_json_data else 0
         written = plan.numbers * NUMBER_COST if plan.returns_json_data else 0
@@ -146,7 +146,7 @@ class InferenceExecutor:
     ) -> Bytes:
         """The output in a buffer of the job."""
         call, operand = plan.call, plan.operand
-        if received is not None and plan.is_in_order:
+        if received is not None and not plan.parts:
             return self._engine.round(call, received, job)
         if not (self._is_posix(operand) and self._is_by_pieces(plan) and call.keeps_width):
             return self._engine.round(call, self._payload(plan, received, job, pause), job)

@@ -80,7 +80,7 @@ class Inference:
             job,
             self.engine,
             needed,
-            parts=[] if plan.is_in_order else [*plan.following.values()],
+            parts=plan.parts,
             # A tensor for a shared memory region is rounded while it is copied there.
             overlaps=plan.output.region is None,
             refusal=plan.wrong_size,

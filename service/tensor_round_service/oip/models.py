@@ -98,7 +98,9 @@ MODELS: tuple[Model, ...] = tuple(
 )
 #: The parameters of all models, and the names that dialects have for ``to``.
 PARAMETERS = frozenset(name for model in MODELS for name in model.parameters) | {
-    str(model.operator.target_field) for model in MODELS if model.operator.kind.is_linear
+    model.operator.target_field
+    for model in MODELS
+    if model.operator.kind.is_linear and model.operator.target_field
 }
 
 

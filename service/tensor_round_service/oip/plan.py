@@ -88,6 +88,22 @@ class InferencePlan:
         return {each.name: each.part for each in sorted(inputs, key=attrgetter("position"))}
 
     @cached_property
+    def parts(self) -> list[slice]:
+        """Those of the payload that follow the header; none if it does so as a whole."""
+        is_whole = [*self.following] == [each.name for each in self.inputs]
+        return [] if is_whole else [*self.following.values()]
+
+    @cached_property
+    def operand(self) -> infer_json.Source | None:
+        """The source of a single input; None if there are several, which are gathered first."""
+        return self.inputs[0].source if len(self.inputs) == 1 else None
+
+    @cached_property
+    def is_inline(self) -> bool:
+        """Whether all inputs have their numbers in the header."""
+        return all(isinstance(each.source, infer_json.Inline) for each in self.inputs)
+
+    @cached_property
     def following_bytes(self) -> int:
         """The bytes that follow the request's header."""
         return sum(part.stop - part.start for part in self.following.values())
@@ -105,21 +121,6 @@ class InferencePlan:
         """The registered shared memory that the inference reads or writes."""
         places = [*(each.source for each in self.inputs), self.output.region]
         return [place for place in places if isinstance(place, infer_json.Region)]
-
-    @cached_property
-    def operand(self) -> infer_json.Source | None:
-        """The source of a single input; None if there are several, which are gathered first."""
-        return self.inputs[0].source if len(self.inputs) == 1 else None
-
-    @cached_property
-    def is_in_order(self) -> bool:
-        """Whether all inputs follow the header, in the order of a payload."""
-        return [*self.following] == [each.name for each in self.inputs]
-
-    @cached_property
-    def is_inline(self) -> bool:
-        """Whether all inputs are numbers as JSON."""
-        return all(isinstance(each.source, infer_json.Inline) for each in self.inputs)
 
     @cached_property
     def reads_json_data(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -140,7 +140,9 @@ class TensorDocument:
         descriptor = strictjson.plain(given)
         described_by = registry.validate(descriptor)
         resolved = described_by.resolve()
-        if faults := list(_layout_faults(descriptor, ("descriptor",))):
+        # DirectML has a scale for several elements by strides of 0.
+        repeated = [*resolved.tensors][1:]
+        if faults := list(_layout_faults(descriptor, ("descriptor",), repeated)):
             raise InvalidDescriptor.of(faults)
         call = resolved.without_gaps
         named = [name for name in _NUMBERS if name == "data" or document.get(name) is not None]
@@ -196,11 +198,15 @@ def _shape_of(data: Any) -> list[int]:
     return shape
 
 
-def _layout_faults(value: Any, loc: tuple[str | int, ...]) -> Iterator[Fault]:
+def _layout_faults(
+    value: Any, loc: tuple[str | int, ...], but_for: Sequence[str]
+) -> Iterator[Fault]:
     if isinstance(value, dict):
         for name, member in value.items():
+            if name in but_for:
+                continue
             if name in _LAYOUT_FIELDS and member is not None:
                 rule = "JSON tensors are packed; this field is for application/octet-stream"
                 yield Fault((*loc, name), rule)
             else:
-                yield from _layout_faults(member, (*loc, name))
+                yield from _layout_faults(member, (*loc, name), but_for)

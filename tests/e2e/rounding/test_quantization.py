@@ -14,6 +14,7 @@ import pytest
 import tensor_round as tr
 from support.cases.array_cases import Array, bits, off_wire, on_wire
 from support.cases.descriptors import CASES
+from support.cases.dialect import OperatorCases
 from support.cases.every import every
 from support.cases.linear_calls import Operands, operands_of, payload_of, right
 from support.http.inference_form import Outcome, binary, infer, tensor
@@ -45,9 +46,15 @@ class Case:
 
     @cached_property
     def operator(self) -> LinearOperator:
-        kind = CASES[":".join(self.word.split(":")[:2])].kind
+        kind = self.cases.kind
         made = registry.operator_from_text(self.word, to=self.to, kind=kind, **self.attributes)
         return cast(LinearOperator, made)
+
+    @property
+    def cases(self) -> OperatorCases:
+        """What is expected of the operator."""
+        linear = [cases for cases in CASES.values() if cases.kind.is_linear]
+        return next(each for each in linear if f"{self.word}:".startswith(f"{each.word}:"))
 
     @cached_property
     def descriptor(self) -> Document:
@@ -83,7 +90,7 @@ class Case:
     @property
     def inputs(self) -> dict[str, Array]:
         """The operands by the names of the specification."""
-        model = CASES[":".join(self.word.split(":")[:2])].model
+        model = self.cases.model
         names = (model.input, *model.parameters)
         return dict(zip(names, self.tensors.values(), strict=False))
 
@@ -98,8 +105,8 @@ class Case:
     @property
     def model(self) -> tuple[str, str]:
         """The model of ``/v2``, and its version."""
-        dialect, name, version = self.word.split(":")
-        return CASES[f"{dialect}:{name}"].model.name, version
+        cases = self.cases
+        return cases.model.name, self.word.removeprefix(cases.word).strip(":")
 
     def result(self, content: bytes) -> Array:
         """The elements of a response of bytes."""
@@ -182,8 +189,9 @@ def inference_in_json(service: Service, case: Case) -> Array:
         data = [*on_wire(x)] if parameters else numbers(x.reshape(-1))
         return tensor(datatype, shape, name, data=data, parameters=parameters)
 
-    output = Outcome.of(infer(service, case.request(given), None, *case.model)).output
-    data = output["data"]
+    model, version = case.model
+    reply = infer(service, case.request(given), None, model, version or None)
+    data = Outcome.of(reply).output["data"]
     if case.call.output.dtype.oip is None:
         return case.result(bytes(data))
     return case.numbers(data)
@@ -226,6 +234,11 @@ CALLS = [
     Case(f"{DEQUANTIZE}:21", ("int4", (66, 4)), ("float16", (3, 4)), "int4", "float16",
          {"axis": 0, "block_size": 32}),
     Case(f"{DEQUANTIZE}:25", ("uint16", (3, 2)), ("float32", (2,)), "uint16"),
+    Case("directml:QUANTIZE_LINEAR:2_1", ("int32", (1, 1, 2, 3)), ("float32", ()), "int8"),
+    Case("directml:QUANTIZE_LINEAR:6_4", ("float16", (2, 3)), ("float16", (1, 3)), "uint8"),
+    Case("directml:DEQUANTIZE_LINEAR:6_4", ("int16", (2, 3)), ("float32", (2, 1))),
+    Case("webnn:quantizeLinear", ("float16", (6, 4)), ("float16", (2, 1)), "int8"),
+    Case("webnn:dequantizeLinear", ("int32", (6, 4)), ("float32", (1, 4)), "int32"),
 ]  # fmt: skip
 #: Scales of another type than the one by default, which the short form cannot have.
 STATED = [

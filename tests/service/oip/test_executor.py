@@ -335,7 +335,18 @@ each_model = pytest.mark.parametrize("model", MODELS, ids=lambda m: f"{m.name}-{
 
 
 #: Parameters without which some models refuse a request.
-NEEDED: dict[str, Any] = {"to": "float32", "exponent_bits": 8, "mantissa_bits": 23}
+NEEDED: dict[str, Any] = {
+    "to": "float32",
+    "exponent_bits": 8,
+    "mantissa_bits": 23,
+    "quantized_type": "!quant.uniform<u8:f32, 1.0>",
+}
+#: StableHLO's quantized types have the types of both tensors.
+QUANTIZED = [
+    {"quantized_type": f"!quant.uniform<{storage}:{expressed}, 1.0>"}
+    for storage in ("i4", "i8", "i16", "u4", "u8", "u16")
+    for expressed in ("f16", "bf16", "f32")
+]
 
 
 def given(name: str, datatype: str, rank: int) -> infer_json.Input:
@@ -352,8 +363,9 @@ def ask(model: Model, datatype: str, rank: int, scale: str = "FP32", **parameter
     if model.name == "mlir_arith":  # no operation is from a type to itself
         needed["to"] = "float16"
     parameters = {**needed, **parameters}
-    operand, *further = model.inputs
-    inputs = (given(operand, datatype, rank), *(given(name, scale, 0) for name in further[:1]))
+    point = datatype if model.operator.kind is Kind.DEQUANTIZE else "UINT8"
+    types = ((datatype, rank), (scale, 0), (point, 0))
+    inputs = tuple(given(name, *kind) for name, kind in zip(model.inputs, types, strict=False))
     return plan(model, infer_json.Request(None, parameters, inputs, (), False)).call.rounding
 
 
@@ -370,7 +382,11 @@ DATATYPES = [*BY_OIP, *CARRIED, "BOOL", "BYTES"]
 @each_model
 def test_datatypes(model: Model) -> None:
     taken = []
-    targets = [{"to": "float64"}, {"to": "float16"}] if model.operator.kind is Kind.CAST else [{}]
+    targets: list[dict[str, str]] = [{}]
+    if model.operator.kind is Kind.CAST:
+        targets = [{"to": "float64"}, {"to": "float16"}]
+    elif "quantized_type" in model.parameters:
+        targets = QUANTIZED
     scales = {"FP32"} | {told(model, name) for name in model.inputs[1:2]}
     for datatype in DATATYPES:
         for target, scale in product(targets, ",".join(scales).split(",")):

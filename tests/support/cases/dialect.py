@@ -72,7 +72,7 @@ class Model:
     """The model of ``/v2``; of each version the datatypes and the ranks that it takes.
 
     ``parameters`` are the inputs behind the operand, and ``quantized`` the names with the type of
-    quantized numbers.
+    quantized numbers. With ``has_optional`` a zero point may be absent.
     """
 
     name: str
@@ -82,6 +82,7 @@ class Model:
     versions: dict[str, tuple[str, str]]
     parameters: tuple[str, ...] = ()
     quantized: tuple[str, ...] = ()
+    has_optional: bool = True
 
 
 @dataclass(frozen=True)

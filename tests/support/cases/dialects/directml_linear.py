@@ -145,6 +145,8 @@ CASES = {
                     "6_0": ("float32", "float16", "int32"),
                 }
             ),
+            ("ScaleTensor", "ZeroPointTensor"),
+            ("ZeroPointTensor", "OutputTensor"),
         ),
     ),
     "directml:ELEMENT_WISE_DEQUANTIZE_LINEAR": OperatorCases(
@@ -194,6 +196,8 @@ CASES = {
             "OutputTensor",
             None,
             versions({"1_0": ("uint8",), "2_1": INTEGERS}),
+            ("ScaleTensor", "ZeroPointTensor"),
+            ("InputTensor", "ZeroPointTensor"),
         ),
     ),
 }

@@ -116,6 +116,7 @@ CASES = {
             "result",
             None,
             {"1": (datatypes(FLOATS.values()), "0-32")},
+            quantized=("result",),
         ),
     ),
     "stablehlo:uniform_dequantize": OperatorCases(
@@ -145,6 +146,7 @@ CASES = {
             "result",
             None,
             {"1": (datatypes(CODES.values()), "0-32")},
+            quantized=("operand",),
         ),
     ),
 }

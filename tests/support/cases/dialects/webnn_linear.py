@@ -83,7 +83,14 @@ CASES = {
         wrong_words={"webnn:quantizeLinear:1": "write webnn:quantizeLinear"},
         spelling="webnn:quantizeLinear",
         model=Model(
-            "webnn_quantize_linear", "input", "output", None, {"1": (datatypes(FLOATS), "0-32")}
+            "webnn_quantize_linear",
+            "input",
+            "output",
+            None,
+            {"1": (datatypes(FLOATS), "0-32")},
+            ("scale", "zeroPoint"),
+            ("zeroPoint", "output"),
+            has_optional=False,
         ),
     ),
     "webnn:dequantizeLinear": OperatorCases(
@@ -106,7 +113,14 @@ CASES = {
         wrong_words={"webnn:quantizeLinear": "write webnn:dequantizeLinear"},
         spelling="webnn:dequantizeLinear",
         model=Model(
-            "webnn_dequantize_linear", "input", "output", None, {"1": (datatypes(CODES), "0-32")}
+            "webnn_dequantize_linear",
+            "input",
+            "output",
+            None,
+            {"1": (datatypes(CODES), "0-32")},
+            ("scale", "zeroPoint"),
+            ("input", "zeroPoint"),
+            has_optional=False,
         ),
     ),
 }
