@@ -126,6 +126,10 @@ T = TypeVar("T")
 #: From this size on, a digest or a copy takes longer than starting a thread for it.
 LARGE_BYTES = 256 << 10
 
+#: The most bytes of a quantization's tile in this process: each is copied, with its parameters
+#: behind it, and a copy of this size stays in a core's cache.
+_COPIED_BYTES = 1 << 20
+
 #: Ends of URLs that name a path of a service, and not where it begins.
 _PATHS = frozenset({"/round", "/compare", "/operators", "/conformance", "/readyz", "/docs", "/v2"})
 
@@ -297,9 +301,10 @@ class Session:
         if parameters is None:
             tiles = cut(operator, prepared, source, target, self.tile_bytes, aliased=aliased)
         else:
-            tiles = parameters.cut(
-                operator, prepared, source, target, self.tile_bytes, aliased=aliased
-            )
+            most = self.tile_bytes
+            if self.transport.is_in_process:
+                most = min(most, _COPIED_BYTES)
+            tiles = parameters.cut(operator, prepared, source, target, most, aliased=aliased)
         deadline, progress = options
         if isinstance(tiles, Tile) and progress is False:
             await self.round_tile(tiles, deadline)
