@@ -103,9 +103,19 @@ def sharing_backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
     yield from opened(request)
 
 
-@pytest.fixture(scope="session", params=[each for each in PARAMETERS if "cupy" not in str(each.id)])
+#: GPUs leave quantizations to NumPy, and share no call among threads.
+ON_CPU = [each for each in PARAMETERS if "cupy" not in str(each.id)]
+
+
+@pytest.fixture(scope="session", params=ON_CPU)
 def quantizing_backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
-    """Each that computes quantizations itself: GPUs leave them to NumPy."""
+    """Each that computes quantizations itself."""
+    yield from opened(request)
+
+
+@pytest.fixture(scope="session", params=[*ON_CPU, ONE_THREAD])
+def threaded_backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
+    """Each whose threads share a large call, and one that has no others."""
     yield from opened(request)
 
 

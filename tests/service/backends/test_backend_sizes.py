@@ -55,12 +55,12 @@ def test_sizes_at_the_cuts(backend: Backend, dtype: str) -> None:
     every_pair(check, CUTS, (-1, 0, 1), (False, True), PAIRS if dtype in FLOATS else ["hard"])
 
 
-def test_sizes_for_all_threads(sharing_backend: Backend) -> None:
+def test_sizes_for_all_threads(threaded_backend: Backend) -> None:
     def check(dtype: str, rounding: str, pairs: str) -> None:
         row = BY_NAME[dtype]
         count = row.count(rounder(row, Rounding(rounding)).split_bytes)
         assert_sized(
-            sharing_backend, dtype, rounding, count * 5 // 4 + 3, in_place=True, pairs=pairs
+            threaded_backend, dtype, rounding, count * 5 // 4 + 3, in_place=True, pairs=pairs
         )
 
     every_pair(check, FLOATS, ROUNDINGS, PAIRS)
@@ -85,14 +85,19 @@ def lone_nan_places(count: int, block: int) -> list[int]:
     return sorted({place for place in near if 0 <= place < count} | {count - 1})
 
 
-def test_a_lone_signalling_nan_keeps_its_bits_wherever_it_lies(backend: Backend) -> None:
+@pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.sweep)])
+def test_a_lone_signalling_nan_keeps_its_bits_wherever_it_lies(backend: Backend, step: int) -> None:
+    """The directions take the places in turn."""
+
     def check(dtype: str, rounding: str, in_place: bool) -> None:
         fmt = FLOATS[dtype]
         bytes_of_a_block = floats.BLOCK_BYTES if fmt.width > 16 else 4 * narrow_floats.BLOCK_WORDS
         block = bytes_of_a_block // (fmt.width // 8)
         signalling = fmt.sign_bit - (1 << fmt.fraction_bits) | 0x15
         patterns, right = (np.resize(each, block + 21) for each in tame_pair(dtype, rounding))
-        for place in lone_nan_places(patterns.size, block):
+        for place in lone_nan_places(patterns.size, block)[
+            ROUNDINGS.index(rounding) % step :: step
+        ]:
             given, wanted = patterns.copy(), right.copy()
             given[place] = wanted[place] = signalling
             found = run_flat(backend, dtype, rounding, given, in_place=in_place)

@@ -35,12 +35,14 @@ REFUSED = {
 #: CuPy always compiles with -ftz: ``make prove`` has the CUDA C without it.
 LONG = ("reference", "LLVM IR", "LLVM IR -O3", "CUDA C -ftz")
 #: NumPy's texts in all directions. Those whose proofs take longest in one for each dtype, so that
-#: each way is proved in every direction; by ``make prove`` each dtype, too.
+#: each way is proved in every direction, but for two that take 7 seconds and show no other one;
+#: by ``make prove`` each dtype, too.
 HERE = [
     *(Job(*rest) for rest in product(("NumPy", "NumPy words", TABLES), FLOATS, ROUNDINGS)),
     *(
         Job(way, dtype, ROUNDINGS[(number + place) % len(ROUNDINGS)])
         for (place, way), (number, dtype) in product(enumerate(LONG), enumerate(FLOATS))
+        if not (way == "CUDA C -ftz" and dtype in ("float8_e5m2", "float8_e4m3fnuz"))
     ),
 ]
 #: Conversions that have all between them: each kind of type, direction and overflow, every width.
