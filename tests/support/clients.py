@@ -45,10 +45,16 @@ def answered(kind: type[AnyClient], response: Fault, **options: Any) -> Iterator
 
 
 class Load:
-    """Threads that round one tensor again and again, each with a client of these options."""
+    """Threads that round one tensor again and again, each with a client of these options.
 
-    def __init__(self, url: str, count: int, x: np.ndarray[Any, Any], **options: Any) -> None:
+    Between two calls each waits for ``pause`` seconds.
+    """
+
+    def __init__(
+        self, url: str, count: int, x: np.ndarray[Any, Any], *, pause: float = 0, **options: Any
+    ) -> None:
         self._url, self._x, self._expected = url, x, np.rint(x).tobytes()
+        self._pause = pause
         self._options = options
         self._is_over = threading.Event()
         self._threads = [threading.Thread(target=self._call, args=(n,)) for n in range(count)]
@@ -57,7 +63,7 @@ class Load:
 
     def _call(self, caller: int) -> None:
         with tr.Client(self._url, **self._options) as client:
-            while not self._is_over.is_set():
+            while not self._is_over.wait(self._pause):
                 try:
                     is_right = client.round(self._x).tobytes() == self._expected
                 except Exception as error:

@@ -114,7 +114,5 @@ def bad(code: int, why: str, *arguments: object, **options: Any) -> str:
 def healthcheck(**environment: str) -> int:
     """The exit code of the image's health check, with these settings."""
     settings = {f"TENSOR_ROUND_{name}": value for name, value in environment.items()}
-    command = [sys.executable, "-m", "tensor_round_service.process.healthcheck"]
-    return subprocess.run(
-        command, env={**os.environ, **settings}, capture_output=True, timeout=30
-    ).returncode
+    module = "tensor_round_service.process.healthcheck"
+    return run([], {**os.environ, **settings}, module=module).returncode

@@ -310,7 +310,7 @@ def test_update_on_an_inherited_socket_loses_none_of_1000_calls(
         sock = stack.enter_context(held(tmp_path / "socket" if kind == "unix" else None))
         old = stack.enter_context(ActivatedService(*options, sockets=[sock]))
         x = np.random.default_rng(0).normal(0, 9, 2000).astype(np.float32)
-        with Load(old.url, 8, x) as load:
+        with Load(old.url, 8, x, pause=0.02) as load:
             wait_for(load, 250)
             # As systemd does it: the old version stops, then the new one is started.
             assert old.stop() == 0
