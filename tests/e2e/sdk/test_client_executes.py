@@ -23,7 +23,7 @@ from support.cases.descriptors import (
     payload_of,
 )
 from support.cases.dialect import Document
-from support.clients import AnyClient
+from support.clients import KINDS, AnyClient
 from support.http.native_form import post
 from support.services.server import Service
 from tensor_round.contract import host_memory
@@ -176,9 +176,6 @@ DENSE: dict[str, Document] = {
     "many doubles": {**EXAMPLES["onnx"], "input": {"elem_type": "DOUBLE", "shape": [5, 13]}},
     "many bfloat16s": {**EXAMPLES["openvino"], "input": {"element_type": "bf16", "shape": [301]}},
 }
-each_document = pytest.mark.parametrize(
-    "document", [*DOCUMENTS.values(), *DENSE.values()], ids=[*DOCUMENTS, *DENSE]
-)
 #: Where a client asks, and how.
 PLACES: dict[str, dict[str, Any]] = {
     "local": {},
@@ -187,6 +184,20 @@ PLACES: dict[str, dict[str, Any]] = {
     "tiles": {"tile_bytes": 64},
     "verified tiles": {"tile_bytes": 64, "digest": True},
 }
+
+
+#: Every document in every place; the two kinds of clients take turns.
+each_document = pytest.mark.parametrize(
+    ("kind", "client", "document"),
+    [
+        pytest.param(kind, place, document, id=f"{name}-{place}-{key}")
+        for number, (key, document) in enumerate((DOCUMENTS | DENSE).items())
+        for turn, place in enumerate(PLACES)
+        for own, (name, kind) in enumerate(KINDS.items())
+        if (number + turn) % len(KINDS) == own
+    ],
+    indirect=["kind", "client"],
+)
 
 
 @pytest.fixture(params=PLACES)
