@@ -16,6 +16,8 @@ PER_AXIS = "!quant.uniform<i8:f32:1, {0.1:-30, 0.5:-20, 1.0:0}>"
 WHOLE = "!quant.uniform<i8:f32, 0.1:-30>"
 ANY_QUANTIZE: Any = tr.StableHLOUniformQuantize
 ANY_DEQUANTIZE: Any = tr.StableHLOUniformDequantize
+#: Seconds of work for one text.
+LONG = f"!quant.uniform<i8:f32:0, {{{','.join(['0.1'] * 100_000)}}}>"
 TAKES = "stablehlo takes a quantized type such as !quant.uniform<i8:f32, 0.1:-5>, got"
 #: Element types that break a rule, and why.
 BROKEN = {
@@ -80,6 +82,10 @@ CASES = {
                 {"result": "tensor<2x3x!quant.uniform<i8:f32, 1.00000005960464477540>>"},
                 {"parameters.constants": b"\x01\0\x80\x3f\0"},
             ),
+            (
+                {"result": "tensor<2x3x!quant.uniform<i8:f32, 1.00000017881393432617>>"},
+                {"parameters.constants": b"\x01\0\x80\x3f\0"},
+            ),
             ({"op": "stablehlo.uniform_quantize"}, None),
         ],
         refusals=[
@@ -97,6 +103,7 @@ CASES = {
         refused=[
             (lambda: ANY_QUANTIZE("i8"), "quantized_type", "takes a quantized type"),
             (lambda: ANY_QUANTIZE(8), "quantized_type", "takes a quantized type"),
+            (lambda: ANY_QUANTIZE(LONG), "quantized_type", "must have at most 16384 characters"),
             (
                 lambda: ANY_QUANTIZE(WHOLE).descriptor("float16", [2]),
                 "operand",

@@ -7,15 +7,15 @@ expressed type, and the dimension that has several scales. So they are constants
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
+from decimal import Decimal
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
+import numpy.typing as npt
 from pydantic import AfterValidator, Field
 
 from ...call import Call, Parameters
@@ -25,6 +25,7 @@ from ...functions import Dequantize, Quantize
 from ...host_memory import pack
 from ...layout import Layout
 from ...quoting import shown
+from ...wire.http_fields import MAX_DESCRIPTOR_LENGTH
 from ..dialect import DEQUANTIZATION, QUANTIZATION, ModelNames, Operator, Version, Words
 from ..model import RANK_LIMIT, OneOf, OperatorDescriptor
 from ..operator import Kind, LinearOperator, TensorType, canonical_name, sizes_of
@@ -77,8 +78,9 @@ class QuantizedType:
     expressed: DType
     dimension: int | None
     limits: tuple[int, int] | None
-    scales: tuple[float, ...]
-    zero_points: tuple[int, ...]
+    count: int
+    #: The scales, and behind them the zero points.
+    constants: bytes
 
     @classmethod
     def read(cls, text: str) -> QuantizedType:
@@ -93,21 +95,20 @@ class QuantizedType:
                 rule = "must be less than the rank"
                 raise ValueError(f"stablehlo: dimension {self.dimension} {rule}, {len(shape)}")
             size = shape[self.dimension]
-            if size != len(self.scales):
+            if size != self.count:
                 rule = f"must have {size} scales, as dimension {self.dimension} has elements"
-                raise ValueError(f"stablehlo: {rule}, got {len(self.scales)}")
+                raise ValueError(f"stablehlo: {rule}, got {self.count}")
             counts[self.dimension] = size
         blocks = [1 if at == self.dimension else max(size, 1) for at, size in enumerate(shape)]
-        codes = np.array(self.zero_points, np.int64).astype(self.storage.numpy)
-        points = pack(codes) if self.storage.is_sub_byte else codes
-        scales = np.array(self.scales, self.expressed.numpy)
         made = Parameters.of(shape, Layout.of(self.expressed, counts), self.storage, blocks)
-        constants = scales.tobytes() + points.tobytes()
-        return Parameters(made.scale, made.zero_point, made.blocks, constants)
+        return Parameters(made.scale, made.zero_point, made.blocks, self.constants)
 
 
 @lru_cache(maxsize=256)
 def _read(text: str) -> QuantizedType:
+    if len(text) > MAX_DESCRIPTOR_LENGTH:
+        rule = f"a quantized type must have at most {MAX_DESCRIPTOR_LENGTH} characters"
+        raise ValueError(f"stablehlo: {rule}, got {len(text)}")
     found = _QUANTIZED.fullmatch(text)
     if found is None:
         raise ValueError(f"{_RULE}, got {shown(text)}")
@@ -130,36 +131,43 @@ def _read(text: str) -> QuantizedType:
     is_list = rest.startswith("{") and rest.rstrip().endswith("}")
     if is_list != (dimension is not None):
         raise ValueError("stablehlo: a list of scales needs a dimension before it, and it a list")
-    pairs = [_PAIR.fullmatch(pair) for pair in (rest.strip()[1:-1] if is_list else rest).split(",")]
     scales, points = [], []
-    for pair in pairs:
+    for one in (rest.strip()[1:-1] if is_list else rest).split(","):
+        pair = _PAIR.fullmatch(one)
         if pair is None:
             raise ValueError(f"stablehlo: must have scales, or scale:zero_point, got {shown(rest)}")
-        scales.append(_rounded(pair[1], wide))
+        scales.append(pair[1])
         points.append(int(pair[2] or 0))
         if not ends[0] <= points[-1] <= ends[1]:
             rule = f"stablehlo: a zero point must be from {ends[0]} to {ends[1]}"
             raise ValueError(f"{rule}, got {points[-1]}")
+    codes = np.array(points, np.int64).astype(kind.numpy)
+    packed = pack(codes) if kind.is_sub_byte else codes
+    constants = _rounded(scales, wide).tobytes() + packed.tobytes()
     at = None if dimension is None else int(dimension)
     limits = None if ends == (least, most) else ends
-    return QuantizedType(text, kind, wide, at, limits, tuple(scales), tuple(points))
+    return QuantizedType(text, kind, wide, at, limits, len(points), constants)
 
 
-def _rounded(text: str, kind: DType) -> float:
-    """A positive decimal, rounded once to a type, ties to even; raises :class:`ValueError`."""
-    exact = Fraction(text)
-    try:
-        near = float(exact)
-    except OverflowError:
-        near = math.inf
-    if math.isfinite(near) and Fraction(near) != exact and not np.float64(near).view(np.int64) & 1:
-        # To odd, so that rounding to the narrower type is as if once.
-        near = math.nextafter(near, math.inf if exact > near else -math.inf)
+def _rounded(texts: Sequence[str], kind: DType) -> npt.NDArray[Any]:
+    """Positive decimals, each rounded once to a type, ties to even.
+
+    Raises :class:`ValueError` for one that becomes neither.
+    """
+    near = np.array([*map(float, texts)])
     with np.errstate(all="ignore"):
-        value = float(np.float64(near).astype(kind.numpy))
-    if not 0 < value < math.inf:
-        raise ValueError(f"stablehlo: a scale must be positive and finite, got {text}")
-    return value
+        # Rounding twice is wrong only from a tie, to which a number beside it came: to odd instead.
+        below, above = (np.nextafter(near, end).astype(kind.numpy) for end in (-np.inf, np.inf))
+        is_even = near.view(np.int64) & 1 == 0
+        for at in np.flatnonzero((below != above) & is_even).tolist():
+            exact, tie = Decimal(texts[at]), Decimal(float(near[at]))
+            if exact != tie:
+                near[at] = np.nextafter(near[at], np.inf if exact > tie else -np.inf)
+        found = near.astype(kind.numpy)
+    wrong = np.flatnonzero(~((found > 0) & np.isfinite(found)))
+    if wrong.size:
+        raise ValueError(f"stablehlo: a scale must be positive and finite, got {texts[wrong[0]]}")
+    return found
 
 
 def _parts(text: str) -> tuple[tuple[int, ...], QuantizedType]:
