@@ -149,7 +149,7 @@ def test_the_published_dtypes_are_those_that_are_accepted(key: str, version: Ver
         assert accepted == canonical(key, told["dtypes"])
         for dtype in BY_NAME.keys() - accepted:
             with pytest.raises(InvalidDescriptor, match="takes"):
-                described_by(key, version, dtype, rank, "float32")
+                described_by(key, version, dtype, rank, "float32").resolve()
 
 
 @each_version
