@@ -13,7 +13,7 @@ from typing import Any
 from tensor_round.contract.dtypes import BY_NAME, BY_OIP, DTYPES, DType
 from tensor_round.contract.errors import Fault, InvalidDescriptor, NotFound
 from tensor_round.contract.operators.dialect import Operator, Version
-from tensor_round.contract.operators.operator import Kind, RoundOperator
+from tensor_round.contract.operators.operator import Kind, RoundOperator, made_of
 from tensor_round.contract.operators.registry import OPERATORS
 from tensor_round.contract.quoting import shown
 
@@ -151,7 +151,7 @@ def _operator_for(model: Model, given: tuple[tuple[str, Any, type], ...]) -> Rou
     if "to" in attributes:
         # The dialect's name of the type, or the canonical one.
         attributes["to"] = model.operator.dtypes.get(attributes["to"], attributes["to"])
-    return model.operator.object(**attributes, **model.rules.attributes)
+    return made_of(model.operator.object, {**attributes, **model.rules.attributes})
 
 
 def element_type(model: Model, name: str, datatype: str, carried: object = None) -> DType:

@@ -242,14 +242,18 @@ def plan(model: Model, request: infer_json.Request) -> InferencePlan:
     for (name, (position, tensor)), layout in zip(
         given.items(), call.tensors.values(), strict=True
     ):
-        nbytes = layout.byte_length
+        nbytes, carrier = layout.byte_length, _carrier(layout.dtype)
+        if carrier.nbytes(prod(tensor.shape)) != nbytes:
+            # DirectML's strides repeat a scale where the zero point has several.
+            rule = f"must have the sizes {[*layout.shape]} beside the other inputs"
+            raise InvalidDescriptor.at(("inputs", position, "shape"), rule)
         if not isinstance(tensor.source, infer_json.Inline) and tensor.source.byte_size != nbytes:
             raise PayloadSizeMismatch(
                 f"input {name} has {nbytes} bytes by its shape and datatype, "
                 f"the request gives {shown(tensor.source.byte_size)}"
             )
         start, end = end, end + nbytes
-        carrier, part = _carrier(layout.dtype), slice(start, end)
+        part = slice(start, end)
         inputs.append(PlannedInput(name, position, tensor.source, carrier, tensor.shape, part))
     output = _output(model, request, call.output.byte_length)
     return InferencePlan(

@@ -169,6 +169,19 @@ REFUSED: dict[str, dict[str, tuple[dict[str, Any], str]]] = {
         "mode-of-none": (with_(op="ceil"), "parameters.op: model onnx_round has no modes"),
         "fp8-to-onnx": (OF_FP8, "got UINT8 with the parameter dtype float8_e5m2"),
     },
+    "cast": {"type-as-number": (with_(to=3), "parameters.to: must be a data type's name, got 3")},
+    "directml_element_wise_quantize_linear": {
+        "sizes-of-their-own": (
+            {
+                "inputs": [
+                    tensor("FP32", [2, 2], "InputTensor", data=[1] * 4),
+                    tensor("FP32", [1, 2], "ScaleTensor", data=[1] * 2),
+                    tensor("INT8", [2, 1], "ZeroPointTensor", data=[1] * 2),
+                ]
+            },
+            "shape: must have the sizes [2, 2] beside the other inputs",
+        ),
+    },
     "openvino_round": {"another-mode": (with_(**DOWN), "rounding: model openvino_round has mode")},
     DIRECTML: {
         "directml-mode": (with_(rounding_mode=3), "parameters.rounding_mode: got 3; directml"),

@@ -296,6 +296,19 @@ class LinearOperator(_ToType):
         return _prepared(self, dtype, shape, scale, zero_point)
 
 
+def made_of(made: type[RoundOperator], attributes: Mapping[str, Any]) -> RoundOperator:
+    """An operator with attributes of JSON, where types are names alone.
+
+    Raises :class:`InvalidDescriptor`.
+    """
+    for name in ("to", "precision"):
+        value = attributes.get(name, "")
+        if not isinstance(value, str):
+            rule = f"must be a data type's name, got {shown(value)}"
+            raise InvalidDescriptor.at((name,), rule)
+    return made(**attributes)
+
+
 def as_operator(
     operator: RoundOperator | str | None,
     rounding: RoundingName | Rounding | None = None,

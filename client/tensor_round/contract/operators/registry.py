@@ -26,7 +26,7 @@ from .dialect import Dialect, Operator
 from .dialects.ieee754 import IEEE754Convert as IEEE754Convert
 from .dialects.ieee754 import IEEE754Round as IEEE754Round
 from .model import OperatorDescriptor, unknown
-from .operator import ANY_SHAPE, Kind, LinearOperator, RoundOperator
+from .operator import ANY_SHAPE, Kind, LinearOperator, RoundOperator, made_of
 
 # isort: off
 from .dialects.ieee754 import *
@@ -395,6 +395,8 @@ def _member_of(row: Operator, loc: Sequence[str | int]) -> tuple[str, ...]:
         attributes[row.target_field] = "to"
     if path in attributes:
         return (attributes[path],)
+    if path in SHORT_PARAMETERS:
+        return (path,)
     member = "shape" if last in ("shape", "Sizes") else "dtype"
     for name, own in zip(row.tensors[1:], SHORT_PARAMETERS, strict=False):
         if name in names:
@@ -428,7 +430,7 @@ def _from_attributes(document: Any, kind: Kind, beside: Mapping[str, Any]) -> Ro
     if faults:
         raise InvalidDescriptor.of(faults)
     with _faults_at("operator"):
-        return operator.object(**given)
+        return made_of(operator.object, given)
 
 
 def _named_in(dialect: Dialect, name: Any, kind: Kind, given: dict[str, Any]) -> Operator:

@@ -101,6 +101,7 @@ def test_missing_field_has_the_dialects_default() -> None:
         (("onnx:Cast:24",), "operator", "it needs to, the target type"),
         (({"dialect": "onnx", "operator": "Cast"},), "operator.to", "is required"),
         (({"dialect": "mlir", "operator": "arith"},), "operator.to", "is required"),
+        (({"dialect": "onnx", "to": 3},), "operator", "must be a data type's name, got 3"),
         (({"dialect": "onnx", "operator": "flor"},), "operator.operator", "did you mean Floor?"),
         (({"dialect": "onnx", "operator": 7},), "operator.operator", "got 7; accepted: Round, "),
         (({"dialect": "webnn", "operator": ""},), "operator.operator", "accepted: roundEven, "),
@@ -136,6 +137,18 @@ def test_faults_name_the_member(given: tuple[Any, ...], loc: str, why: str) -> N
         ("webnn", {"to": "bfloat16"}, "operator", "webnn: cast takes float32, float16, "),
         ({"dialect": "onnx", "operator": "Floor"}, {"to": "int8"}, "operator.to", "unknown attr"),
         ("onnx", {"saturate": True}, "saturate", "unknown attribute; accepted: opset_version"),
+        (
+            {"dialect": "onnx", "operator": "QuantizeLinear", "precision": [1]},
+            {"scale": {"shape": []}},
+            "operator",
+            "must be a data type's name, got an array",
+        ),
+        (
+            "stablehlo:uniform_quantize:!quant.uniform<i8:f32, 1>",
+            {"scale": {"shape": []}},
+            "scale",
+            "it is in quantized_type",
+        ),
         ("mlir:arith.fptoui", {"to": "int8"}, "operator", "takes arith.fptosi, got arith.fptoui"),
     ],
 )

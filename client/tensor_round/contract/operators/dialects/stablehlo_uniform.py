@@ -20,7 +20,7 @@ from pydantic import AfterValidator, Field
 
 from ...call import Call, Parameters
 from ...dtypes import BY_NAME, AnyDType, DType
-from ...errors import InvalidArgument, InvalidDescriptor
+from ...errors import InvalidDescriptor
 from ...functions import Dequantize, Quantize
 from ...host_memory import pack
 from ...layout import Layout
@@ -280,8 +280,9 @@ class _Uniform(LinearOperator):
         *parameters: TensorType | None,
     ) -> str:
         """The sizes of an operand of that dtype, as text."""
-        if any(one is not None for one in parameters):
-            raise InvalidArgument("scale and zero_point are in quantized_type: omit both")
+        for name, one in zip(("scale", "zero_point"), parameters, strict=True):
+            if one is not None:
+                raise InvalidDescriptor.at((name,), "stablehlo: it is in quantized_type: omit it")
         if canonical_name(dtype) != taken.name:
             rule = f"stablehlo: {self.quantized_type} takes {taken.name} here"
             raise InvalidDescriptor.at(("operand",), f"{rule}, got {canonical_name(dtype)}")
