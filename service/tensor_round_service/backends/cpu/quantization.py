@@ -59,32 +59,42 @@ def code_type(function: Function, source: DType, target: DType) -> DType:
 
 
 class Parameter:
-    """The numbers of a scale or zero point, one for each block, in types that have them."""
+    """The numbers of a scale or zero point, one for each block.
+
+    Many have other types in tiles alone: else they took several times the memory of their payload.
+    """
 
     def __init__(self, memory: Bytes, layout: Layout) -> None:
-        elements = host_memory.elements(memory[: layout.byte_length], layout)
+        self._elements = host_memory.elements(memory[: layout.byte_length], layout).reshape(-1)
+        self._made: dict[_Kind, Numbers] = {}
+        self.is_float = layout.dtype.is_float
+        self.is_finite = True
+        #: Whether it is a zero point, which +0 is not.
+        self.is_point = False
+        found: list[float] = []
         with np.errstate(all="ignore"):  # a signalling NaN
-            numbers = elements.astype(np.float64).reshape(-1)
-            self._made: dict[_Kind, Numbers] = {
-                np.float64: numbers,
-                np.float32: numbers.astype(np.float32),
-            }
-            self.is_float = layout.dtype.is_float
-            self.is_finite = bool(np.isfinite(numbers).all())
-            #: Whether it is a zero point, which +0 is not.
-            self.is_point = bool(numbers.any() or np.signbit(numbers).any())
-            #: The ends of those that are integers.
-            self.least, self.most = (
-                (int(numbers.min()), int(numbers.max()))
-                if layout.element_count and not layout.dtype.is_float
-                else (0, 0)
-            )
+            for start in range(0, layout.element_count, TILE):
+                numbers = _numbers(self._elements[start : start + TILE], np.float64)
+                self.is_finite = self.is_finite and bool(np.isfinite(numbers).all())
+                self.is_point |= bool(numbers.any() or np.signbit(numbers).any())
+                if not self.is_float:
+                    found += [numbers.min(), numbers.max()]
+        #: The ends of those that are integers.
+        self.least, self.most = int(min(found, default=0)), int(max(found, default=0))
 
-    def numbers(self, kind: _Kind) -> Numbers:
-        """The numbers in float32 or float64, or the last bits of integers."""
+    def of_tile(self, spread: Callable[[Numbers], Numbers], kind: _Kind) -> Numbers:
+        """The numbers of a tile, as :meth:`.Granularity.spread` makes them of all, in a type."""
+        if self._elements.size > TILE:
+            return _numbers(spread(self._elements), kind)
         if kind not in self._made:
-            self._made[kind] = self._made[np.float64].astype(np.int32).astype(kind)
-        return self._made[kind]
+            self._made[kind] = _numbers(self._elements, kind)
+        return spread(self._made[kind])
+
+
+def _numbers(elements: Numbers, kind: _Kind) -> Numbers:
+    """The numbers of elements in float32 or float64, or the last bits of integers."""
+    first = np.int32 if issubclass(kind, np.integer) else kind
+    return elements.astype(first).astype(kind, copy=False)
 
 
 class Tile:
@@ -119,7 +129,7 @@ class Tile:
 
     def _of(self, name: str, parameter: Parameter, kind: _Kind) -> Numbers:
         if (name, kind) not in self._made:
-            self._made[name, kind] = self._spread(parameter.numbers(kind))
+            self._made[name, kind] = parameter.of_tile(self._spread, kind)
         return self._made[name, kind]
 
     def shift(self) -> Numbers:
