@@ -95,7 +95,16 @@ class Pattern(NamedTuple):
 PATTERNS: dict[str, Pattern] = {
     "tensor_round.clients.options._NAME": Pattern("fullmatch", "a -"),
     "tensor_round.clients.options._VALUE": Pattern("fullmatch", "a \t"),
-    "tensor_round.contract.operators.dialects.stablehlo._TENSOR": Pattern(
+    "tensor_round.contract.operators.dialects.stablehlo_uniform._PAIR": Pattern(
+        "fullmatch", "  1 . e - : 0"
+    ),
+    "tensor_round.contract.operators.dialects.stablehlo_uniform._QUANTIZED": Pattern(
+        "fullmatch", "!quant.uniform< i8 < - 1 : >:f32 , {}"
+    ),
+    "tensor_round.contract.operators.dialects.stablehlo_uniform._TENSOR": Pattern(
+        "fullmatch", "tensor< 1x 0x !quant.uniform< >>"
+    ),
+    "tensor_round.contract.operators.stablehlo_types._TENSOR": Pattern(
         "fullmatch", "tensor< 1x 0x ?x f >"
     ),
     "tensor_round.contract.operators.importers.dxdispatch._STRING_OR_COMMENT": Pattern(
@@ -159,7 +168,10 @@ OWN = {
 }
 #: Calls of ``re`` that compile their pattern themselves: of a message of argparse, and patterns of
 #: the settings' fields and of the OpenAPI document.
-CALLS = {"tensor_round_service.process.command_line: search"}
+CALLS = {
+    "tensor_round_service.process.command_line: search",
+    "tensor_round_verify.report: findall",
+}
 
 
 def used_patterns() -> tuple[set[str], set[str]]:
