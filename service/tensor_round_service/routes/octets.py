@@ -23,8 +23,10 @@ from .tensor_route import CODED, DESCRIPTOR, content_of
 
 _OUTPUT_DESCRIPTOR = field_name(http_fields.OUTPUT_DESCRIPTOR)
 
-#: Number of cached plans. A descriptor has at most 16 KiB.
+#: Number of cached plans, and the longest descriptor of one: StableHLO's types have scales, which
+#: make plans of up to 60 KiB.
 _CACHED_PLANS = 1024
+_CACHED_LENGTH = 2048
 
 
 class OctetHandler:
@@ -43,7 +45,9 @@ class OctetHandler:
             parameters(head.query)
         if DESCRIPTOR in head.repeated:
             raise _repeated(head)
-        plan = self._plan(head.values.get(DESCRIPTOR))
+        descriptor = head.values.get(DESCRIPTOR)
+        is_short = descriptor is None or len(descriptor) <= _CACHED_LENGTH
+        plan = (self._plan if is_short else self._make_plan)(descriptor)
         source: ByteSource = request
         length, call = head.length, plan.call
         if not CODED.isdisjoint(head.values):

@@ -34,7 +34,8 @@ from .llvm_conversions import conversion_text, is_supported
 from .llvm_kernels import SPLIT_BYTES, module_text
 from .llvm_quantization import linear_text
 from .loops import Loop, loop
-from .quantization import Linear, Stage, Tile, code_type
+from .parameters import Tile
+from .quantization import Linear, Stage, code_type
 
 logger = logging.getLogger(__name__)
 

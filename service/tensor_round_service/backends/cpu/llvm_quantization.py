@@ -106,8 +106,13 @@ _PUT = """
 
 
 def is_supported(function: Function, source: DType, scale: DType, target: DType) -> bool:
-    """Whether there is a text. That of 8-bit floats and of float4 is without zero points."""
+    """Whether there is a text. That of 8-bit floats and of float4 is without zero points.
+
+    Limits have none: callers choose them, each would take a text of the few that are compiled.
+    """
     if not scale.is_float or scale.width > 32:
+        return False
+    if isinstance(function, Quantize) and function.limits is not None:
         return False
     if isinstance(function, Dequantize):
         return _has_few_bits(source) and _is_operand(target)
@@ -138,8 +143,7 @@ def linear_text(
     quotients = function.quotient_type(scale) if isinstance(function, Quantize) else None
     work = _work(function, codes, scale, target)
     bits = 8 * codes.itemsize
-    limits = function.limits if isinstance(function, Quantize) else None
-    lowest, highest = (0, 0) if codes.is_float else limits or ends(codes)
+    lowest, highest = (0, 0) if codes.is_float else ends(codes)
     dropped = 0 if quotients is None else FLOAT32.mantissa_bits - quotients.mantissa_bits
     values = {
         "lanes": LANES,

@@ -104,7 +104,8 @@ class QuantizedType:
         return Parameters(made.scale, made.zero_point, made.blocks, self.constants)
 
 
-@lru_cache(maxsize=256)
+# Each has up to 60 KiB.
+@lru_cache(maxsize=64)
 def _read(text: str) -> QuantizedType:
     if len(text) > MAX_DESCRIPTOR_LENGTH:
         rule = f"a quantized type must have at most {MAX_DESCRIPTOR_LENGTH} characters"
