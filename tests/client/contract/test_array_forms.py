@@ -207,6 +207,9 @@ class Series:
     def to_numpy(self) -> Any:
         return self.values.copy()
 
+    def isna(self) -> Series:
+        return Series(np.zeros(self.shape, bool))
+
 
 class DataFrame(Series):
     def __init__(self, values: Any, index: Any = None, columns: Any = None) -> None:
@@ -248,6 +251,9 @@ class Tensor:
     def __init__(self, values: Any, dtype: str = "torch.float32") -> None:
         self.values, self.dtype = np.asarray(values), Type(dtype)
         self.shape = self.values.shape
+
+    def is_neg(self) -> bool:
+        return False
 
     def view(self, dtype: Any) -> Tensor:
         return Tensor(
@@ -302,7 +308,7 @@ def test_a_kind_is_the_nearest_base_that_is_one() -> None:
     assert form_of(Series(VALUES)) == ("pandas", "Series")
     assert form_of(DataFrame(VALUES, columns=[1])) == ("pandas", "DataFrame")
     assert form_of(type("Mine", (Series,), {})(VALUES)) == ("pandas", "Series")
-    assert (form_name([]), form_name(Series(VALUES))) == ("list", "pandas Series")
+    assert (form_name([]), form_name(Series(VALUES))) == ("a list", "a pandas Series")
 
 
 def test_a_series_and_a_frame_of_pandas() -> None:

@@ -324,4 +324,4 @@ def test_a_refusal_after_the_head_does_not_wait_for_the_rest(service: Service) -
         connection.send(bytes(1 << 17))
         reply = Reply.read(connection)
         assert reply.status == 400
-        assert "must have 40 bytes, as its shape and datatype say, got 1048576" in error_of(reply)
+        assert "must have 40 bytes, as shape and datatype say, got 1048576" in error_of(reply)

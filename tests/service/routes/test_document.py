@@ -34,7 +34,7 @@ def listed(item: str, count: int) -> str:
 def answered(text: bytes) -> tuple[bytes, int]:
     """The answer, and the memory that is reserved for it after the request is parsed."""
     read = TensorDocument.read(text)
-    payload = read.payload()
+    (payload,) = read.payload()
     reserved = read.response_bytes()
     parts = read.response(
         np.rint(np.frombuffer(payload, read.call.input.dtype.numpy)).data.cast("B")
@@ -77,7 +77,7 @@ def test_as_many_arrays_as_there_may_be_are_read() -> None:
     shape_and_data = 2
     count = nesting.MAX_CONTAINERS - around - shape_and_data
     text = document(listed("[1]", count), [count, 1], "int8")
-    assert TensorDocument.read(text).payload() == bytes([1]) * count
+    assert b"".join(TensorDocument.read(text).payload()) == bytes([1]) * count
     with pytest.raises(MalformedJSON, match="one flat array"):
         TensorDocument.read(document(listed("[1]", count + 1), [count + 1, 1], "int8"))
 
@@ -184,4 +184,4 @@ def test_the_short_form_of_a_cast(in_query: bool) -> None:
 def test_rows_of_unequal_length_have_no_shape() -> None:
     text = b'{"operator": "onnx", "dtype": "float32", "data": [[1, 2], [3]]}'
     with pytest.raises(TensorRoundError, match="data"):
-        TensorDocument.read(text).payload()
+        list(TensorDocument.read(text).payload())

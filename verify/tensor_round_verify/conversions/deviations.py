@@ -349,8 +349,7 @@ QUANTIZATIONS = (
         through_int32=True,
     ),
     _deviation("overflow", "no saturation", "keeps the last bits of larger numbers", wraps=True),
-    _deviation("overflow", "does not saturate", "never saturates", saturate=False),
-    _deviation("overflow", "saturates", "always saturates", saturate=True),
+    *(cast for cast in CASTS if cast.name in ("saturates", "does not saturate")),
     _deviation(
         "overflow",
         "narrow range",

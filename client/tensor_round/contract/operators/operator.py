@@ -360,7 +360,8 @@ def as_cast(
             raise InvalidArgument(f"the operator's target type is {operator.to}: omit to")
         return operator
     for given in (to, operator):
-        _refuse_class(given)
+        if isinstance(given, type):
+            _refuse_class(given)
     if isinstance(to, str) and to not in BY_NAME:
         raise InvalidDescriptor.at(("to",), not_accepted(to, BY_NAME))
     if to is None or isinstance(to, RoundOperator):
