@@ -166,8 +166,8 @@ OWN = {
     "tensor_round_service.pages._CODE",
     "tensor_round_service.pages._INLINE_SCRIPT",
 }
-#: Calls of ``re`` that compile their pattern themselves: of a message of argparse, and patterns of
-#: the settings' fields and of the OpenAPI document.
+#: Calls of ``re`` that compile their pattern themselves: of a message of argparse, patterns of the
+#: settings' fields and of the OpenAPI document, and of the head of a report's table.
 CALLS = {
     "tensor_round_service.process.command_line: search",
     "tensor_round_verify.report: findall",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import (
@@ -77,11 +78,14 @@ def faults_of(error: ValidationError, model: type[BaseModel]) -> list[Fault]:
 
 
 def unknown(names: Iterable[str], known: Collection[str], what: str, *loc: str) -> list[Fault]:
-    """The faults of those names that are not known, 33 at most; ``what`` begins their messages."""
+    """The faults of those names that are not known, 33 at most; ``what`` begins their messages.
+
+    The first one lists the known names.
+    """
     found = [name for name in names if name not in known]
     faults = [
-        Fault((*loc, shown_key(name)), not_accepted(name, known, wrong=f"unknown {what}"))
-        for name in found[:LISTED_FAULTS]
+        Fault((*loc, shown_key(name)), not_accepted(name, known, rule, wrong=f"unknown {what}"))
+        for name, rule in zip(found[:LISTED_FAULTS], chain([""], repeat("as above")), strict=False)
     ]
     if len(found) > LISTED_FAULTS:
         faults.append(Fault(loc, f"and {len(found) - LISTED_FAULTS} more errors"))

@@ -252,6 +252,8 @@ class StableHLOUniformDequantizeDescriptor(OperatorDescriptor):
 class _Uniform(LinearOperator):
     __slots__ = ()
 
+    #: The descriptor's field that has the quantized type.
+    _quantized: ClassVar[str]
     quantized_type: str
 
     def __post_init__(self) -> None:
@@ -272,6 +274,12 @@ class _Uniform(LinearOperator):
     def attributes(cls) -> tuple[str, ...]:
         """The names of the attributes, in the order of the constructor."""
         return ("quantized_type",)
+
+    @classmethod
+    def of(cls, descriptor: OperatorDescriptor) -> Self:
+        """The operator of a descriptor of its dialect."""
+        element = _parts(getattr(descriptor, cls._quantized))[1]
+        return cls(**{"quantized_type": element.text})
 
     def _sizes(
         self,
@@ -297,15 +305,10 @@ class StableHLOUniformQuantize(_Uniform):
     """
 
     kind: ClassVar[Kind] = Kind.QUANTIZE
+    _quantized: ClassVar[str] = "result"
 
     quantized_type: str
     to: AnyDType | None = field(default=None, init=False, compare=False, repr=False)
-
-    @classmethod
-    def of(cls, descriptor: OperatorDescriptor) -> Self:
-        """The operator of a descriptor of its dialect."""
-        assert isinstance(descriptor, StableHLOUniformQuantizeDescriptor)
-        return cls(_parts(descriptor.result)[1].text)
 
     def descriptor(
         self,
@@ -331,15 +334,10 @@ class StableHLOUniformDequantize(_Uniform):
     """
 
     kind: ClassVar[Kind] = Kind.DEQUANTIZE
+    _quantized: ClassVar[str] = "operand"
 
     quantized_type: str
     to: AnyDType | None = field(default=None, init=False, compare=False, repr=False)
-
-    @classmethod
-    def of(cls, descriptor: OperatorDescriptor) -> Self:
-        """The operator of a descriptor of its dialect."""
-        assert isinstance(descriptor, StableHLOUniformDequantizeDescriptor)
-        return cls(_parts(descriptor.operand)[1].text)
 
     def descriptor(
         self,
