@@ -135,7 +135,7 @@ asyncio.run(main())
 with tr.Client(URL, headers={{"Traceparent": "{TRACEPARENT}"}}) as client:
     check(client.round(X))
 with tr.Client("local:") as client:
-    check(client.round(X))
+    check(client.round(client.cast(X, "float32")))
     try:
         client.execute({{"dialect": "ieee754", "secret": 1}}, X)
     except tr.InvalidDescriptor:
@@ -147,15 +147,16 @@ with tr.Client("local:") as client:
             run(program, proxy.url, collector)
             sent = [seen.headers()["traceparent"].split("-") for seen in proxy.seen]
         servers = collector.wait(is_request("/round"), 3)
-    sync, tasks, _, local, refused = [span for span in collector.spans if span.kind == "CLIENT"]
+    calls = [span for span in collector.spans if span.kind == "CLIENT"]
+    sync, tasks, _, _, local, refused = calls
     assert [span.events for span in (sync, tasks, local)] == [["retry"], ["retry"], []]
     assert [(trace, parent) for _, trace, parent, _ in sent] == [
         *((span.trace, span.id) for span in (sync, sync, tasks, tasks)),
         *[(TRACE, PARENT)] * 2,
     ]
     assert [span.parent for span in servers] == [sync.id, tasks.id, PARENT]
-    assert (refused.name, refused.is_error) == ("tensor_round.execute", True)
-    assert refused.attributes["error.type"] == "invalid_descriptor"
+    assert [call.name[12:] for call in calls[3:]] == [".cast", ".round", ".execute"]
+    assert (refused.attributes["error.type"], refused.is_error) == ("invalid_descriptor", True)
     assert (local.attributes, local.is_error) == ({}, False)
 
 
