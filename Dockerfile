@@ -24,7 +24,11 @@ COPY client client
 COPY service service
 COPY verify verify
 COPY cli cli
-RUN pip wheel --no-deps --no-build-isolation -w /wheels . \
+# An sdist's metadata, from which the wheel has its version: what git knows is not here.
+ARG VERSION=
+RUN if [ -n "${VERSION}" ]; then \
+    printf 'Metadata-Version: 2.4\nName: tensor-round\nVersion: %s\n' "${VERSION}" > PKG-INFO; fi \
+    && pip wheel --no-deps --no-build-isolation -w /wheels . \
     && pip --python /opt/tensor-round install --compile --no-deps --prefix /own /wheels/*.whl
 
 FROM build AS build-cpu
@@ -65,7 +69,11 @@ HEALTHCHECK --interval=10s --timeout=3s --start-period=60s --retries=3 \
   CMD ["python3", "-m", "tensor_round_service.process.healthcheck"]
 COPY --from=build-gpu /opt/tensor-round /opt/tensor-round
 COPY --from=own /own /opt/tensor-round
+ARG VERSION=
+LABEL org.opencontainers.image.version="${VERSION}"
 
 FROM runtime AS cpu
 COPY --from=build-cpu /opt/tensor-round /opt/tensor-round
 COPY --from=own /own /opt/tensor-round
+ARG VERSION=
+LABEL org.opencontainers.image.version="${VERSION}"

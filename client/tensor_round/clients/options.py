@@ -52,7 +52,7 @@ def headers_from(api_key: str | None, headers: Mapping[str, str] | None) -> Head
 
     No error message contains the key.
     """
-    from ..contract.version import __version__  # reads the installed metadata, which is slow
+    from ..contract.version import __version__  # reads files
 
     fields = {"User-Agent": f"tensor-round/{__version__}"}
     if api_key:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Awaitable, Callable, Mapping
-from importlib.metadata import version
 from typing import Any, TypeVar
 
 from tensor_round.contract.errors import InvalidDescriptor, NotOffered
 from tensor_round.contract.quoting import shown
+from tensor_round.contract.version import __version__
 
 from ..service_types import NAME
 from . import json_types
@@ -89,7 +89,7 @@ def control_calls(
 
     async def server_metadata(_members: Members) -> json_types.ServerMetadata:
         """Name, version and the protocol extensions that are enabled."""
-        return {"name": NAME, "version": version(NAME), "extensions": extensions}
+        return {"name": NAME, "version": __version__, "extensions": extensions}
 
     async def model_ready(members: Members) -> json_types.ModelReady:
         """Every version of every model is ready when the server is."""

@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from importlib.metadata import entry_points, version
+from importlib.metadata import entry_points
 from inspect import cleandoc
 from typing import NoReturn
 
@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from pydantic_settings import CliApp, CliSettingsSource
 
 from tensor_round.contract.quoting import not_accepted, shown
+from tensor_round.contract.version import __version__
 
 from ..failures import CannotStart
 from ..settings import PREFIX, Settings
@@ -59,9 +60,7 @@ def read_settings(arguments: Sequence[str]) -> Settings:
         description=cleandoc(Settings.__doc__ or ""),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "--version", action="version", version=f"%(prog)s {version('tensor-round')}"
-    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     source: CliSettingsSource[Settings] = CliSettingsSource(Settings, root_parser=parser)
     try:
         return CliApp.run(Settings, cli_args=list(arguments), cli_settings_source=source)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from importlib.metadata import version
 from typing import Any
 
 from fastapi import Request, Response
 
 from tensor_round.contract.errors import NotFound
+from tensor_round.contract.version import __version__
 
 from .. import service_types
 from ..engine.engine import Engine
@@ -33,7 +33,7 @@ def service_row(
             if page := home(request):
                 return page
         response.headers["Vary"] = "Accept"
-        return {"name": service_types.NAME, "version": version(service_types.NAME), "links": links}
+        return {"name": service_types.NAME, "version": __version__, "links": links}
 
     options = {"response_model": service_types.ServiceInfo}
     return RouteEntry("/", service_info, "Name, version and links", is_open=True, options=options)
@@ -62,7 +62,7 @@ def health_rows(engine: Engine, readiness: Readiness) -> list[RouteEntry]:
 
 def metrics_row(metrics: Metrics, backend: str) -> RouteEntry:
     """The route of the metrics of all workers, which have this backend."""
-    info = {"version": version(service_types.NAME), "backend": backend}
+    info = {"version": __version__, "backend": backend}
 
     async def show_metrics(request: Request) -> Response:
         """Metrics of all workers, in Prometheus' text format or OpenMetrics."""

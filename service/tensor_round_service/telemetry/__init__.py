@@ -11,7 +11,8 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from importlib.metadata import version
+
+from tensor_round.contract.version import __version__
 
 from ..failures import CannotStart
 from ..features import Feature, FeatureContext
@@ -74,7 +75,7 @@ def exported_traces(gate: Gate, environ: Mapping[str, str]) -> Iterator[None]:
             logger.warning("%s=%s has no effect: traces are exported by %s", name, wanted, way)
     for library in _LOUD:
         logging.getLogger(library).setLevel(logging.ERROR)
-    resource = Resource.create({"service.version": version(NAME)})
+    resource = Resource.create({"service.version": __version__})
     if str(resource.attributes[SERVICE_NAME]).startswith("unknown_service"):
         resource = resource.merge(Resource({SERVICE_NAME: NAME}))
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
@@ -83,7 +84,7 @@ def exported_traces(gate: Gate, environ: Mapping[str, str]) -> Iterator[None]:
         provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     except ValueError as error:
         raise CannotStart(f"the variables OTEL_*: {error}") from None
-    gate.begin_span = partial(RequestSpan, provider.get_tracer(NAME, version(NAME)))
+    gate.begin_span = partial(RequestSpan, provider.get_tracer(NAME, __version__))
     try:
         yield
     finally:

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +17,7 @@ import pytest
 from support.cases.array_cases import patterns
 from support.command_line import command, good
 from support.forking import start
+from tensor_round.contract.version import __version__
 
 WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
     "no-command": ("Usage", ()),
@@ -160,7 +160,7 @@ def _words(shown: str) -> str:
 
 
 def test_version() -> None:
-    assert good("--version").stdout.decode().strip() == version("tensor-round")
+    assert good("--version").stdout.decode().strip() == __version__
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ import posixpath
 import re
 import socket
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ import pytest
 from support.services.server import Reply, Service
 from tensor_round.contract.errors import REFUSALS
 from tensor_round.contract.operators import registry
+from tensor_round.contract.version import __version__
 from tensor_round_service.app import create_app
 from tensor_round_service.settings import Settings
 
@@ -83,7 +83,7 @@ def test_programs_get_json_at_the_root(service: Service) -> None:
         assert reply.headers["Vary"] == "Accept"
     assert (fetch(service, "/").headers["Vary"] or "").split(", ")[0] == "Accept"
     root = reply.json()
-    assert (root["name"], root["version"]) == ("tensor-round", version("tensor-round"))
+    assert (root["name"], root["version"]) == ("tensor-round", __version__)
     links = {"docs", "openapi", "operators", "conformance", "livez", "readyz", "v2", "compare"}
     assert links <= set(root["links"])
     for name, path in root["links"].items():

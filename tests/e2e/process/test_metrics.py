@@ -25,6 +25,7 @@ from support.keys import needing
 from support.services.server import Reply, Service, tracebacks, until
 from support.services.workers import is_running, workers_of
 from support.small_disk import small_disk
+from tensor_round.contract.version import __version__
 
 X = np.linspace(-9, 9, 256, dtype="<f4")
 ROUND = ieee754("float32", [X.size])
@@ -155,7 +156,7 @@ def test_requests_bytes_and_phases_are_counted() -> None:
         assert service.metric("worker_replacements_total") == 0
         assert service.metric("connections_refused_total") == 0
         assert service.metric("connections", state="working") == 1
-        assert service.metric("build_info", backend="numpy") == 1
+        assert service.metric("build_info", version=__version__, backend="numpy") == 1
         reply = service.request(
             "GET", "/metrics", None, {"Accept": "application/openmetrics-text; version=1.0.0"}
         )

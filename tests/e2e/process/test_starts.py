@@ -9,7 +9,6 @@ import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +27,7 @@ from support.services.tls import (
     TlsService,
     caller_context,
 )
+from tensor_round.contract.version import __version__
 from tensor_round_service.process.command_line import unknown_variables
 from tensor_round_service.settings import Settings
 
@@ -49,10 +49,10 @@ def test_help_names_every_setting() -> None:
         assert field.description is not None
 
 
-def test_version_is_the_distributions() -> None:
+def test_it_tells_its_version() -> None:
     shown = start(["--version"])
     assert shown.returncode == 0
-    assert shown.stdout.decode() == f"tensor-round-service {version('tensor-round')}\n"
+    assert shown.stdout.decode() == f"tensor-round-service {__version__}\n"
 
 
 def test_variables_are_settings_or_a_warning_that_names_the_nearest() -> None:
@@ -298,7 +298,7 @@ def test_limits_in_effect_are_logged_and_listed(workers: int) -> None:
         sizes = f"tensors of up to 3.8 MiB, {4 * workers} MiB in flight"
         assert said(service) == f"{count}, {sizes}, no API keys, no TLS"
         assert shown["service"] == {
-            "version": version("tensor-round"),
+            "version": __version__,
             "workers": workers,
             "api_keys": False,
             "tls": False,

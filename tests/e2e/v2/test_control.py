@@ -13,6 +13,7 @@ from support.http.inference_form import document, error_of, tensor
 from support.services.server import Service
 from support.v2.callers import Caller
 from support.v2.grpc_caller import GrpcCaller
+from tensor_round.contract.version import __version__
 
 MODELS = {cases.model.name: cases.model for cases in CASES.values()}
 VERSIONS = {name: list(model.versions) for name, model in MODELS.items()}
@@ -24,7 +25,7 @@ def test_server(caller: Caller) -> None:
     assert caller.ask("ServerLive").head == {"live": True}
     assert caller.ask("ServerReady").head == {"ready": True}
     metadata = caller.ask("ServerMetadata").head
-    assert metadata["name"] == "tensor-round"
+    assert (metadata["name"], metadata["version"]) == ("tensor-round", __version__)
     assert metadata["extensions"] == [
         "binary_tensor_data",
         "parameters",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.containers import Container, started
+from support.containers import Container, engine, started
 from support.keys import needing
 from support.pages import ROOT
 from support.services.tls import CA, SERVER
@@ -39,6 +39,12 @@ main()
 def test_its_python_is_the_dockerfile_s(container: Container) -> None:
     (version,) = re.findall(r"^ARG BASE=python:(\d+\.\d+)-slim$", DOCKERFILE.read_text(), re.M)
     assert container.python("import sys; print('%d.%d' % sys.version_info[:2])").strip() == version
+
+
+def test_it_tells_the_version_that_its_label_has(container: Container, image: str) -> None:
+    label = '{{index .Config.Labels "org.opencontainers.image.version"}}'
+    shown = engine("inspect", "--format", label, image).stdout
+    assert container.run("tensor-round-service", "--version").stdout.split()[-1] == shown.strip()
 
 
 def test_it_has_no_rights(container: Container) -> None:
