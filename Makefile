@@ -492,8 +492,10 @@ release: ## Build wheel, sdist, SBOM and images; check them, and use the wheel i
 	cd dist && ../$(RELEASE)/empty/bin/python ../tools/interface.py > ../build/interface.txt
 	$(if $(findstring +,$(VERSION)),,cp build/interface.txt tests/packaging/interface.txt)
 	$(MAKE) --no-print-directory sbom
-	@[ -n "$(ENGINE)" ] || echo "release: no images, for neither podman nor docker is installed"
-	$(if $(ENGINE),$(MAKE) --no-print-directory images && $(MAKE) --no-print-directory test-images ARGS=-q)
+	@# An engine that was named must run.
+	@if $(if $(filter command%,$(origin ENGINE)),true,$(or $(ENGINE),false) info > /dev/null 2>&1); \
+		then $(AGAIN) images && $(AGAIN) test-images ARGS=-q; \
+		else echo "release: no images, for neither podman nor docker runs here"; fi
 	cd dist && sha256sum *
 
 clean: ## Remove all files that the recipes made
