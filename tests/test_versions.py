@@ -63,6 +63,14 @@ def test_pages_name_all_versions(page: str) -> None:
     assert set(named) == {f"{VERSIONS[0]} to {VERSIONS[-1]}"}
 
 
+def test_the_readme_s_badges_are_true() -> None:
+    badges = re.findall(r"`(.+?)`", (ROOT / "README.md").read_text().splitlines()[2])
+    project = PROJECT["project"]
+    assert badges[:2] == [project["license"], f"Python {VERSIONS[0]} to {VERSIONS[-1]}"]
+    assert badges[2:] == ["typed", "roundings proved for every operand"]  # `make types prove`
+    assert "Typing :: Typed" in project["classifiers"]
+
+
 @pytest.mark.parametrize(("command", "code"), [("true", 0), ("false", 1)])
 def test_each_version_is_run_or_named(command: str, code: int) -> None:
     done = run(command)
