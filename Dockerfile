@@ -24,7 +24,8 @@ COPY client client
 COPY service service
 COPY verify verify
 COPY cli cli
-# An sdist's metadata, from which the wheel has its version: what git knows is not here.
+# `make images` gives it; else the version ends with +unknown, for .git is not here. The wheel has it
+# from the metadata that an sdist would have.
 ARG VERSION=
 RUN if [ -n "${VERSION}" ]; then \
     printf 'Metadata-Version: 2.4\nName: tensor-round\nVersion: %s\n' "${VERSION}" > PKG-INFO; fi \
