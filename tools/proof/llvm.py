@@ -41,6 +41,7 @@ _HARMLESS_CALLS = (
 _KNOWN = {*_BINARY, "icmp", "fcmp", "select", "bitcast", "zext", "sext", "trunc", "load", "store"}
 _KNOWN |= {"uitofp", "sitofp", "fpext", "fptrunc", "fptosi", "fptoui", "shufflevector"}
 _KNOWN |= {"br", "ret", "phi", "getelementptr", "alloca"}  # addresses and control
+_FLOATS = {"half": 16, "float": 32, "double": 64}
 _NAME = re.compile(r"(%[\w.\-]+) = ")
 
 
@@ -111,6 +112,9 @@ class _Lanes:
             return made
         if opcode == "icmp":
             return self._compared_integers(flags, operands)
+        if opcode == "fcmp" and flags == ["uno"]:
+            are_numbers = [script.apply("eq", operand, operand) for operand in operands]
+            return script.apply("not", script.apply("and", *are_numbers))
         if opcode == "fcmp" and len(flags) == 1 and flags[0] in _ORDERED:
             return script.apply(_ORDERED[flags[0]], *operands)
         if opcode == "fcmp" and len(flags) == 1 and flags[0] in _UNORDERED:
@@ -222,7 +226,7 @@ class _Lanes:
 
 def _flags(text: str, opcode: str) -> list[str]:
     """The words between an opcode and its first type."""
-    found = re.search(rf"= {opcode} ((?:[a-z]+ )*?)(?:<|i\d|float|double)", text)
+    found = re.search(rf"= {opcode} ((?:[a-z]+ )*?)(?:<|i\d|half|float|double)", text)
     if not found:
         raise Refused(text)
     return found[1].split()
@@ -232,8 +236,8 @@ def _sort(kind: str) -> Sort:
     """The sort of a scalar type, or of a vector's lane."""
     if found := re.fullmatch(r"<\d+ x (\w+)>", kind):
         kind = found[1]
-    if kind in ("float", "double"):
-        return Sort("float", 32 if kind == "float" else 64)
+    if kind in _FLOATS:
+        return Sort("float", _FLOATS[kind])
     if not re.fullmatch(r"i\d+", kind):
         raise Refused(kind)
     return BOOL if kind == "i1" else Sort("bits", int(kind[1:]))

@@ -64,8 +64,11 @@ def has_llvm(case: Case) -> bool:
 
 
 def llvm_conversions(case: Case) -> list[str]:
-    """The modules of a conversion, which convert :data:`LANES` elements at once."""
-    return [conversion_text(*case, prefetch=prefetch) for prefetch in (True, False)]
+    """The modules of a conversion, which convert :data:`LANES` elements at once.
+
+    As they are written for processors that convert float16 and for others.
+    """
+    return [conversion_text(*case, prefetch=has, has_halves=has) for has in (True, False)]
 
 
 def optimized_conversions(case: Case) -> list[str]:

@@ -187,7 +187,9 @@ def compiled(dtype: DType) -> dict[Rounding, Loop]:
 
 def compiled_conversion(function: Function, source: DType, target: DType) -> Loop:
     """Compile a conversion, without a proof. Raises :class:`CannotCompile`."""
-    text = conversion_text(function, source, target, prefetch=_prefetches())
+    text = conversion_text(
+        function, source, target, prefetch=_prefetches(), has_halves=_has_halves()
+    )
     return _loop(_library(text, "convert"), "convert", target)
 
 
@@ -200,6 +202,12 @@ def compiled_stage(function: Function, source: DType, scale: DType, target: DTyp
 
 def _prefetches() -> bool:
     return not llvm.get_host_cpu_name().startswith(_PREFETCHES_BY_ITSELF)
+
+
+def _has_halves() -> bool:
+    """Whether one instruction converts float16: of every 64-bit ARM, of x86 with F16C."""
+    features = llvm.get_host_cpu_features()
+    return bool(features.get("f16c", llvm.get_default_triple().startswith(("aarch64", "arm64"))))
 
 
 def _library(text: str, *names: str) -> Any:

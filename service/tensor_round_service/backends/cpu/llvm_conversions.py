@@ -18,6 +18,7 @@ from tensor_round.contract.functions import Convert, Function
 from tensor_round.contract.rounding import Rounding
 
 from .conversion_rule import beyond_largest, ends, least_exponent, nan_magnitude
+from .llvm_instructions import converted, has_instruction
 from .llvm_kernels import INSTRUCTIONS, PREFETCH
 from .llvm_loops import CONVERT, LANES
 
@@ -141,6 +142,16 @@ _TO_WORK = """
   %out = select {choices} %inf, {words} {beyond}, {words} %wide
   %is_nan = bitcast {choices} %nan to {choices}"""
 
+#: To a type with the work float's exponents, whose numbers lose as many bits each.
+_SHORTEN = """
+  %significand = bitcast {words} %wide to {words}
+  %shift = bitcast {words} {dropped} to {words}
+  %whole = shl {words} {one}, %shift
+  %half = lshr {words} %whole, {one}
+{carry}
+  %sum = add {words} %significand, %carry
+  %rounded = lshr {words} %sum, %shift"""
+
 _NARROW = """
   %field = lshr {words} %wide, {work_fraction}
   %is_normal = icmp ne {words} %field, zeroinitializer
@@ -162,7 +173,9 @@ _NARROW = """
   %places = select {choices} %is_below, {words} {least_field}, {words} %exponent
   %fields = sub {words} %places, {least_field}
   %base = shl {words} %fields, {target_fraction}
-  %rounded = add {words} %base, %units
+  %rounded = add {words} %base, %units"""
+
+_BOUND = """
 {without_zero}
   %is_over = icmp ugt {words} %numbers, {largest}
   %over = select {choices} {stops}, {words} {largest}, {words} {beyond}
@@ -283,13 +296,22 @@ def _is_rounded_at_once(function: Convert, source: DType, target: DType) -> bool
     return not source.is_float and to_nearest and target in (FLOAT32, FLOAT64)
 
 
-def conversion_text(function: Function, source: DType, target: DType, *, prefetch: bool) -> str:
-    """The LLVM module of a supported conversion, whose function is ``convert``."""
+def conversion_text(
+    function: Function, source: DType, target: DType, *, prefetch: bool, has_halves: bool
+) -> str:
+    """The LLVM module of a supported conversion, whose function is ``convert``.
+
+    ``has_halves``: whether the processor converts between float16 and float32.
+    """
     assert isinstance(function, Convert)
     values = _values(function, source, target)
+    if has_instruction(function, source, target, has_halves):
+        body = _LOAD + converted(source, target) + _STORE
+    else:
+        body = "".join(_body(function, source, target))
     return CONVERT.format(
         prefetch=PREFETCH if prefetch else "",
-        body="".join(_body(function, source, target)).format(**values),
+        body=body.format(**values),
         **values,
     )
 
@@ -354,9 +376,10 @@ def _narrowed(function: Convert, target: DType, work: DType) -> Iterator[str]:
     if target is work:
         yield _TO_WORK
     else:
+        narrow = _SHORTEN if target.exponent_bits == work.exponent_bits else _NARROW
+        yield narrow.replace("{carry}", _CARRY[function.rounding])
         zero = _WITH_ZERO if target.mantissa_bits else _WITHOUT_ZERO
-        carry = _CARRY[function.rounding]
-        yield _NARROW.replace("{carry}", carry).replace("{without_zero}", zero)
+        yield _BOUND.replace("{without_zero}", zero)
     yield _SIGN
 
 
