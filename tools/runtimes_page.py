@@ -13,10 +13,12 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
 
+from suites import page as suites
 from suites.node_cases import SUITE, Found, node_cases, run
 from tensor_round_verify.conversions.blocks.formats import RULES
 
@@ -89,10 +91,9 @@ LISTED = ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_
 EVERY_PAIR = ("onnxruntime", "onnx-reference", "openvino", "litert:builtin", "torch", "numpy")
 EVERY = """
 The tables above are of casts between {types}
-and {last}. This one counts the casts between all types that a runtime has. Its last columns are
-the rules that explain most results which specifications leave open, with the number of casts: of
-floats out of an integer's range, and of negative numbers in float8_e8m0fnu. jax, mlx, stablehlo,
-tinygrad and triton, which compile for each array, were not asked for all types.
+and {last}. This one counts the casts between all types that a runtime has. Its last columns count
+the rules that explain what specifications leave open: floats out of an integer's range, and
+negative numbers in float8_e8m0fnu. Runtimes that compile for each array were not asked.
 
 | runtime | casts | wrong | to integers | to float8_e8m0fnu |
 |---|---|---|---|---|
@@ -100,48 +101,44 @@ tinygrad and triton, which compile for each array, were not asked for all types.
 HEAD = """\
 # How runtimes round
 
-Each row is an error that `tensor-round verify` found on {day}, on {machine}.
-"This is" names the [deviation](explanation.md#deviations-of-rounding) that predicts each result.
-The last column is the command that repeats the row. The rounding tables count a changed NaN as
-wrong (`--nans bits`). Further tables list the right results.
+`tensor-round verify` found these errors on {day}, on {machine}.
+"This is" names the [deviation](explanation.md#deviations) that predicts every result of the row; if
+it is empty, no named deviation does. A row without a direction holds for all that the runtime has.
+In rounding, a changed NaN counts as wrong. To repeat a row, use its names:
+`tensor-round verify openvino --nans bits --dtype float16 --rounding ties_to_away`, or
+`tensor-round verify mlx --operator cast --dtype float64 --dtype float8_e4m3fn`.
 
-`make runtimes` writes this page. `verify` tries only the directions and the saturation that a
-runtime has. wgpu runs on Mesa's lavapipe, a Vulkan driver for CPUs. LiteRT is TensorFlow's runtime
-on devices; StableHLO means its reference interpreter, and Triton its interpreter. MLX rounds the
-scales of blocks by a rule of its own, and is judged by the nearest, rceil. torch's quantization
-changed with 2.14. IREE, MNN and ncnn are called by the functions of tools/foreign.py. CuPy and Core
-ML were not run.
+Versions: {versions}; `torch` on the CPU.
 
-A result may depend on the processor. On others, torch rounds float64 `toward_zero` without a change
-of NaNs, jax casts float64 to float16 right, and OpenVINO casts float32 to float8_e5m2 through
-float16.
+wgpu runs on Mesa's lavapipe, a Vulkan driver for CPUs. `stablehlo` and `triton` are their
+interpreters. `verify` judges MLX's own rule for the scales of blocks by the nearest, rceil.
+`python:foreign:` calls the functions of tools/foreign.py. CuPy and Core ML were not run. On other
+processors, torch rounds float64 `toward_zero` without a change of NaNs, jax casts float64 to
+float16 right, and OpenVINO casts float32 to float8_e5m2 through float16.
+
+`make runtimes` writes this page, and `make docs` the scores of suites at its end.
 """
 #: Those that run models of ONNX.
 MODEL_RUNTIMES = ("onnxruntime", "onnx-reference", "openvino")
-SUITES = """
-## Published suites
+NODE_TESTS = """
+## ONNX's node tests
 
-The tables judge ONNX's node tests of rounding, casts and quantization by the
-[rules of verify](verify.md#a-model-node-by-node), not by the suite's tolerance: the expected
-results, and each runtime's. A case without a verdict rounds nothing, or has types without a rule
-here.
+The [rules of verify](verify.md#a-model-node-by-node), not the suite's tolerance, judge the results
+that ONNX's node tests expect, and those of runtimes. A case without a verdict rounds nothing, or
+has types without a rule here.
 
 | operator | cases | with a verdict | expected results that are right | {runtimes} |
-|---|---|---|---|{rules}|
+|---|---|---|---|---|{rules}|
 """
 WRONG = """
-Wrong results of these cases:
-
-| runtime | case | wrong |
+| runtime | wrong | cases |
 |---|---|---|
 """
-NO_MORE = """
-The service passes the suites of WebNN, StableHLO and the Array API too, to the bit.
-[Published test suites](published-suites.md) lists the wrong rules that pass each suite.
-"""
-COLUMNS = (
-    "| runtime | of | wrong | this is | first wrong result | to see it |\n" + "|---" * 6 + "|\n"
-)
+COLUMNS = "| runtime | of | this is | example |\n|---|---|---|---|\n"
+#: Of an element in a report.
+PARTS = ("value", "bits")
+#: What `verify` says without a name for a fault.
+UNNAMED = "no named deviation explains it"
 
 
 def main() -> int:
@@ -156,7 +153,7 @@ def main() -> int:
         for operator in OPERATORS
     }
     found = list(run(node_cases(), MODEL_RUNTIMES))
-    PAGE.write_text("".join((*_page(reports), *_suites(found))))
+    PAGE.write_text("".join((*_page(reports), *_node_tests(found), suites.section())))
     return 0
 
 
@@ -180,21 +177,48 @@ def _verified(runtime: str, operator: str, python: str) -> Any:
 
 
 def _page(reports: dict[str, list[tuple[str, Any]]]) -> Iterator[str]:
-    yield HEAD.format(day=date.today().isoformat(), machine=_machine())
+    versions = {_label(*one): one[1]["runtime"] for found in reports.values() for one in found}
+    told = "; ".join(
+        f"`{label}` {version.removeprefix(f'{label} ')}"
+        for label, version in versions.items()
+        if not version.startswith(f"{label},") and version != label
+    )
+    yield HEAD.format(day=date.today().isoformat(), machine=_machine(), versions=told)
     for operator, heading in OPERATORS.items():
         yield f"\n## {heading}\n\n"
-        found = [(name, _listed(report)) for name, report in reports[operator]]
-        rows = [row for name, report in found for row in _rows(name, report)]
-        of_nans = [row for is_of_nans, row in rows if is_of_nans]
-        yield COLUMNS + "".join(row for is_of_nans, row in rows if not is_of_nans)
-        if of_nans:
-            yield f"\nOf NaNs alone:\n\n{COLUMNS}{''.join(of_nans)}"
+        found = _joined_reports((name, _listed(report)) for name, report in reports[operator])
+        wrong = [row for label, report in found.items() for row in _wrong(label, report)]
+        yield COLUMNS + "".join(_merged(row for row in wrong if not row.is_of_nans))
+        if of_nans := [row for row in wrong if row.is_of_nans]:
+            yield "\nOf NaNs alone:\n\n| this is | of | example |\n|---|---|---|\n"
+            yield from _by_explanation(of_nans)
+        right: dict[tuple[str, str], list[str]] = {}
+        for label, report in found.items():
+            right.setdefault((_right(report), _lacking(report)), []).append(label)
         yield "\n| runtime | right | not supported |\n|---|---|---|\n"
-        yield from dict.fromkeys(_right(report) for _, report in found)
+        for (told, lacking), labels in right.items():
+            if told or lacking:
+                yield f"| `{'`, `'.join(labels)}` | {told} | {lacking} |\n"
         if operator == "cast":
             yield EVERY.format(types=", ".join(LISTED[:-1]), last=LISTED[-1])
-            whole = [report for name, report in reports[operator] if name in EVERY_PAIR]
-            yield from (_counts(report["runtime"], report["verdicts"]) for report in whole)
+            whole = [(name, report) for name, report in reports[operator] if name in EVERY_PAIR]
+            yield from (_counts(_label(*one), one[1]["verdicts"]) for one in whole)
+
+
+def _label(name: str, report: Any) -> str:
+    """The runtime's word for ``verify``; of torch, of which two run, with the version."""
+    word = name.partition(" --")[0]
+    return word if word != "torch" else str(report["runtime"]).partition(",")[0]
+
+
+def _joined_reports(found: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """By the label; several of one runtime, by its rules of scales, as one."""
+    joined: dict[str, Any] = {}
+    for name, report in found:
+        if other := joined.get(label := _label(name, report)):
+            report = {**report, "verdicts": [*other["verdicts"], *report["verdicts"]]}
+        joined[label] = report
+    return joined
 
 
 def _types(row: Any) -> list[str]:
@@ -228,9 +252,9 @@ def _rules(verdicts: list[Any]) -> str:
     return ", ".join(f"{rule} ({count})" for rule, count in found.most_common())
 
 
-def _suites(found: list[Found]) -> Iterator[str]:
+def _node_tests(found: list[Found]) -> Iterator[str]:
     """What ONNX's node tests expect, and what runtimes give for them."""
-    yield SUITES.format(
+    yield NODE_TESTS.format(
         runtimes=" | ".join(MODEL_RUNTIMES), rules="|".join("---" for _ in MODEL_RUNTIMES)
     )
     for operator in dict.fromkeys(row.operator for row in found):
@@ -241,11 +265,17 @@ def _suites(found: list[Found]) -> Iterator[str]:
         counts = (_counted([row for row in own if row.who == name]) for name in MODEL_RUNTIMES)
         cells = (f"`{operator}`", f"{len(expected)}", f"{len(judged)}", f"{right}", *counts)
         yield f"| {' | '.join(cells)} |\n"
-    wrong = [row for row in found if row.right is False]
-    if wrong:
+    wrong: dict[tuple[str, str], list[str]] = {}
+    for row in found:
+        if row.right is False:
+            wrong.setdefault((row.told, row.case), []).append(row.who)
+    alike: dict[tuple[str, str], list[str]] = {}
+    for (told, case), who in wrong.items():
+        alike.setdefault((", ".join(who), told), []).append(case)
+    if alike:
         yield WRONG
-        yield from (f"| {row.who} | `{row.case}` | {row.told} |\n" for row in wrong)
-    yield NO_MORE
+        for (who, told), cases in alike.items():
+            yield f"| {who} | {_explained(told)} | `{'`, `'.join(cases)}` |\n"
 
 
 def _counted(rows: list[Found]) -> str:
@@ -257,33 +287,72 @@ def _counted(rows: list[Found]) -> str:
     return ", ".join(f"{count} {told}" for told, count in counts if count)
 
 
-def _rows(name: str, report: Any) -> Iterator[tuple[bool, str]]:
-    """Faults, those that have one explanation together; whether they are of NaNs alone."""
-    groups: dict[tuple[str, ...], list[Any]] = {}
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    """Verdicts of one runtime that have one explanation."""
+
+    label: str
+    of: str
+    explanation: str
+    example: str
+    is_of_nans: bool
+
+
+def _wrong(label: str, report: Any) -> Iterator[_Fault]:
+    """Faults, those that have one explanation together."""
+    groups: dict[tuple[bool, str], list[Any]] = {}
     for verdict in report["verdicts"]:
         if verdict["wrong"]:
-            kinds = [kind for kind in verdict["classes"] if "nan" not in kind]
-            explanation = verdict["sentence"].partition("; ")[2].removeprefix("this is ")
-            groups.setdefault((str(bool(kinds)), explanation), []).append(verdict)
-    for (has_numbers, explanation), verdicts in groups.items():
+            has_numbers = any("nan" not in kind for kind in verdict["classes"])
+            explanation = _explained(verdict["sentence"].partition("; ")[2])
+            groups.setdefault((not has_numbers, explanation), []).append(verdict)
+    for (is_of_nans, explanation), verdicts in groups.items():
         worst = max(verdicts, key=lambda verdict: verdict["wrong"] / verdict["tried"])
-        yield (
-            has_numbers == "False",
-            f"| {report['runtime']} | {_named(verdicts)} | {worst['wrong']:,} of "
-            f"{worst['tried']:,} | {explanation} | {_example(worst)} | "
-            f"`{_command(name, report['operator'], worst)}` |\n",
-        )
+        types = {verdict["dtype"].partition(",")[0] for verdict in verdicts}
+        of = _named(verdicts, report)
+        yield _Fault(label, of, explanation, _example(worst, len(types) > 1), is_of_nans)
 
 
-def _named(verdicts: list[Any]) -> str:
-    """Types, each with its directions."""
-    directions: dict[str, list[str]] = {}
-    for verdict in verdicts:
-        directions.setdefault(verdict["dtype"], []).append(verdict["rounding"])
+def _explained(told: str) -> str:
+    """Without the words that stand in each row."""
+    return told.removeprefix("this is ").replace(UNNAMED, "").removeprefix("; ").removesuffix("; ")
+
+
+def _merged(faults: Iterable[_Fault]) -> Iterator[str]:
+    """A row for each fault; runtimes with one explanation for the same types share theirs."""
+    alike: dict[tuple[str, ...], list[_Fault]] = {}
+    for fault in faults:
+        own = fault.label if not fault.explanation else ""
+        alike.setdefault((fault.of, fault.explanation, own), []).append(fault)
+    for (of, explanation, _), found in alike.items():
+        labels = "`, `".join(fault.label for fault in found)
+        yield f"| `{labels}` | {of} | {explanation} | {found[0].example} |\n"
+
+
+def _by_explanation(faults: list[_Fault]) -> Iterator[str]:
+    alike: dict[tuple[str, str], list[_Fault]] = {}
+    for fault in faults:
+        own = fault.label if not fault.explanation else ""
+        alike.setdefault((fault.explanation, own), []).append(fault)
+    for (explanation, _), found in alike.items():
+        of = "<br>".join(f"`{fault.label}`: {fault.of}" for fault in found)
+        yield f"| {explanation} | {of} | {found[0].example} |\n"
+
+
+def _named(verdicts: list[Any], report: Any) -> str:
+    """Types, each with its directions unless these are all."""
+    every, directions = dict[str, list[str]](), dict[str, list[str]]()
+    for found, rows in ((every, report["verdicts"]), (directions, verdicts)):
+        for row in rows:
+            found.setdefault(row["dtype"], []).append(row["rounding"])
     alike: dict[str, list[str]] = {}
     for dtype, roundings in directions.items():
-        alike.setdefault(", ".join(roundings), []).append(dtype)
-    return "<br>".join(f"{_joined(dtypes)}: {roundings}" for roundings, dtypes in alike.items())
+        is_told = roundings != every[dtype] or report["operator"] == "block_quantize"
+        alike.setdefault(", ".join(roundings) if is_told else "", []).append(dtype)
+    return "; ".join(
+        _joined(dtypes) + (f": {roundings}" if roundings else "")
+        for roundings, dtypes in alike.items()
+    )
 
 
 def _joined(names: Iterable[str]) -> str:
@@ -312,30 +381,46 @@ def _options(found: tuple[str, ...]) -> str:
     return f" (also {named})" if "" in found else f" ({named})"
 
 
-def _example(verdict: Any) -> str:
+def _example(verdict: Any, names_types: bool) -> str:
+    """An operand, what it gives and what it should: numbers, or patterns if these read alike."""
     kinds = verdict["classes"]
     kind = next((kind for kind in kinds if "nan" not in kind), next(iter(kinds)))
     first = kinds[kind]["first"][0]
     given = f" {first['given']}" if "given" in first else ""
-    bits = {name: first[name]["bits"] for name in ("x", "got", "want")}
-    told = {name: f"{first[name]['value']} ({bits[name]})" for name in bits}
-    return f"{told['x']}{given}: got {told['got']}, want {told['want']}"
-
-
-def _command(name: str, operator: str, verdict: Any) -> str:
-    source, _, target = verdict["dtype"].partition(",")[0].partition(" to ")
-    dtypes = "".join(f" --dtype {dtype}" for dtype in (source, target) if dtype)
-    asked = " --nans bits" if operator == "round" else f" --operator {operator}"
-    direction = "" if operator.startswith("block") else f" --rounding {verdict['rounding']}"
-    return f"tensor-round verify {name}{asked}{dtypes}{direction}"
+    of = f" ({verdict['dtype'].partition(',')[0]})" if names_types else ""
+    values, bits = ([str(first[name][part]) for name in ("x", "got", "want")] for part in PARTS)
+    x, got, want = bits if values[1] == values[2] or "NaN" in values[0] else values
+    return f"{x}{given}{of}: {got}, not {want}"
 
 
 def _right(report: Any) -> str:
-    right = [verdict for verdict in report["verdicts"] if not verdict["wrong"]]
-    lacking = sorted({row["dtype"].partition(",")[0] for row in report["lacking"]})
-    supported = {verdict["dtype"].partition(",")[0] for verdict in report["verdicts"]}
-    missing = _joined(name for name in lacking if name not in supported)
-    return f"| {report['runtime']} | {_named(right)} | {missing} |\n"
+    """What is right, of casts only how many are."""
+    verdicts = report["verdicts"]
+    right = [verdict for verdict in verdicts if not verdict["wrong"]]
+    if report["operator"] == "cast":
+        return f"{len(right)} of {len(verdicts)}"
+    return _named(right, report)
+
+
+def _lacking(report: Any) -> str:
+    """Conversions that a runtime lacks; of a type that it has none of, the type."""
+    pairs = [_types(verdict) for verdict in report["verdicts"]]
+    names = {row["dtype"].partition(",")[0] for row in report["lacking"]}
+    whole, left = list[str](), list[str]()
+    for name in sorted(names - {" to ".join(pair) for pair in pairs}):
+        source, target = (parts := name.split(" to "))[0], parts[-1]
+        if not any(source in pair for pair in pairs):
+            whole.append(source)
+        elif not any(target in pair for pair in pairs):
+            whole.append(target)
+        elif not any(source == pair[0] for pair in pairs):
+            whole.append(f"from {source}")
+        elif not any(target == pair[-1] for pair in pairs):
+            whole.append(f"to {target}")
+        else:
+            left.append(name)
+    types = sorted(dict.fromkeys(whole), key=lambda name: " " in name)
+    return "; ".join(part for part in (", ".join(types), _joined(left)) if part)
 
 
 def _machine() -> str:

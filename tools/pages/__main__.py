@@ -13,7 +13,7 @@ from textwrap import indent
 
 from suites import page as suites
 
-from . import pictures, sdk, settings, specifications
+from . import deviations, pictures, sdk, settings, specifications
 
 ROOT = Path(__file__).parents[2]
 # Kustomize cannot include a file in a resource.
@@ -29,9 +29,10 @@ spec:
 MADE: dict[str, Callable[[str], str]] = {
     "docs/sdk.md": sdk.page,
     "docs/http.md": sdk.http_page,
+    "docs/explanation.md": deviations.page,
     "docs/settings.md": lambda _: settings.page(),
     "docs/specifications.md": lambda _: specifications.page(),
-    "docs/published-suites.md": lambda _: suites.page(),
+    "docs/runtimes.md": suites.page,
     "docs/staircase.svg": lambda _: pictures.staircase(),
     "docs/casts.svg": lambda _: pictures.casts(),
     "docs/parts.svg": lambda _: pictures.parts(),

@@ -11,7 +11,7 @@ import tensor_round as tr
 from tensor_round.contract import errors
 from tensor_round.contract.operators.registry import MODULES, OPERATORS
 
-BEGIN, END = "<!-- reference: begin -->\n", "<!-- reference: end -->\n"
+from .marks import between_marks
 
 OBJECTS = tuple(operator.object for operator in OPERATORS.values())
 COMPARED = (tr.Differences, tr.Comparison)
@@ -20,18 +20,12 @@ FUNCTIONS = (tr.compare, tr.from_onnx, tr.from_openvino, tr.from_dxdispatch)
 
 def page(current: str) -> str:
     """docs/sdk.md with the reference anew; the text around it is written by hand."""
-    return _between_marks(current, reference())
+    return between_marks(current, reference())
 
 
 def http_page(current: str) -> str:
     """docs/http.md, likewise with the table of codes."""
-    return _between_marks(current, codes())
-
-
-def _between_marks(current: str, made: str) -> str:
-    before, rest = current.split(BEGIN)
-    after = rest.split(END)[1]
-    return before + BEGIN + made + END + after
+    return between_marks(current, codes())
 
 
 def reference() -> str:

@@ -1,4 +1,4 @@
-"""docs/published-suites.md: the scores of published test suites."""
+"""The end of docs/runtimes.md: the wrong rules that published test suites let pass."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ from .conversions import ConversionScore
 from .published import SUITES
 from .score import Score, score
 
-DTYPES = ("float16", "bfloat16", "float32", "float64")
+BEGIN = "\n## Published test suites\n"
+HEAD = f"""\
+{BEGIN}
+Published suites let many wrong kernels pass: "13 of 28" means that 13 of 28 wrong rules pass. Each
+[deviation](explanation.md#deviations) that gives a wrong number runs on the suite's
+operands, and the suite's own comparison judges it. The operands in the last column find all that
+pass, if you compare bits. "Unseen" counts the rules that pass the suite's comparison with any
+operand: to find them, compare the sign of zeros, and large numbers without a tolerance.
 
-HEAD = """\
-# Published test suites
-
-Published suites let many wrong kernels pass: "12 of 24" means that 12 of 24 wrong rules pass. Each
-[deviation](explanation.md#deviations-of-rounding) that gives a wrong number runs on the
-suite's operands, and the suite's own comparison judges it. With "no case", all rules pass; empty
-cells are unspecified types.
-
-| suite | operator | {dtypes} |
-|---|---|{rules}|
+| suite | operator | type | pass | unseen | operands that find them |
+|---|---|---|---|---|---|
 """
 COMPARISONS = (
     (
@@ -48,101 +47,79 @@ COMPARISONS = (
         "data-apis/array-api-tests",
     ),
 )
-PASSES = """
+CONVERSIONS = """
 The Array API's suite draws operands anew in each run; a rule passes here if it passes with every
 draw. Since its tolerance is 1, a `floor` that returns x passes.
 
-## Operands that find the rest
+In the suites of conversions, no operand of ONNX's casts to float16 is a tie, becomes subnormal or
+is near the largest number. WebNN's `cast` may be one unit in the last place away. A tolerance of
+1e-3 allows 65 in 16-bit integers. An operand of quantization has its scale and zero point behind
+it.
 
-If you compare bits, the operands in the last column find every rule that passes. Rules in *italics*
-pass the suite's comparison with any operand.
-
-| suite | of | passes | operands that find it |
-|---|---|---|---|
-"""
-CONVERSIONS = """
-## Casts and quantization
-
-This table tries the [deviations](explanation.md#deviations-of-conversions). In WebNN's `cast` all
-pass, and in ONNX's to float16 all but one: no operand is a tie, becomes subnormal or is near the
-largest number, and a result may be one unit in the last place away. A tolerance of 1e-3 allows 65
-in 16-bit integers.
-
-| suite | case | of | passes | which | operands that find it |
+| suite | case | of | pass | unseen | operands that find them |
 |---|---|---|---|---|---|
 """
-TAIL = """
-To find rules in italics, compare the sign of zeros, and large numbers without a tolerance.
-`make docs` writes this page, and `make test-oracles` runs the suites on runtimes.
-"""
 
 
-def page() -> str:
-    """The page, as Markdown."""
+def page(current: str) -> str:
+    """docs/runtimes.md with this section anew; `make runtimes` writes what is before it."""
+    return current.partition(BEGIN)[0] + section()
+
+
+def section() -> str:
+    """The section, as Markdown."""
     scores = [score(suite, dtype) for suite in SUITES for dtype in suite.specified]
     converted = [conversions.score(of) for of in conversions.CONVERSIONS]
-    return of_rounding(scores) + "".join(_of_conversions(converted)) + TAIL
+    return of_rounding(scores) + CONVERSIONS + "".join(map(_of_conversion, converted))
 
 
 def of_rounding(scores: Sequence[Score]) -> str:
-    """The page as far as it is of rounding."""
+    """The section as far as it is of rounding."""
     return "".join(_of_rounding(scores))
 
 
-def _of_conversions(scores: Sequence[ConversionScore]) -> Iterator[str]:
-    yield CONVERSIONS
+def _of_rounding(scores: Sequence[Score]) -> Iterator[str]:
+    yield HEAD
     for found in scores:
-        of = f"{found.of.how.source} to {found.of.how.target}"
-        count = f"{len(found.passed)} of {len(found.rules)}"
-        cells = (found.of.name, f"`{found.of.case}`", of, count, _names(found))
-        yield f"| {' | '.join((*cells, _given(found)))} |\n"
+        if found.has_cases:
+            cells = (found.suite.name, f"`{found.suite.operator}`", found.dtype, *_counts(found))
+            yield _row(*cells, ", ".join(_told(found.dtype, x) for x in found.closing.tolist()))
+    lacking: dict[str, list[str]] = {}
+    for found in scores:
+        if not found.has_cases:
+            of = f"{found.suite.name} `{found.suite.operator}`"
+            lacking.setdefault(of, []).append(found.dtype)
+    told = "; ".join(f"{of}: {', '.join(dtypes)}" for of, dtypes in lacking.items())
+    yield f"\nAll rules pass where a suite has no case ({told}).\n"
+    yield "\n| suite | a result is right if | read in |\n|---|---|---|\n"
+    yield from (_row(*row) for row in COMPARISONS)
+
+
+def _of_conversion(found: ConversionScore) -> str:
+    of = f"{found.of.how.source} to {found.of.how.target}"
+    return _row(found.of.name, f"`{found.of.case}`", of, *_counts(found), _given(found))
+
+
+def _row(*cells: object) -> str:
+    return f"| {' | '.join(map(str, cells))} |\n"
+
+
+def _counts(score: Score | ConversionScore) -> tuple[str, int]:
+    return f"{len(score.passed)} of {len(score.rules)}", len(score.unseen)
+
+
+def _told(dtype: str, bits: int) -> str:
+    """A number, which is as good as its pattern; the pattern of a NaN."""
+    value = value_text(dtype, bits)
+    return bits_text(dtype, bits) if value == "NaN" else value
 
 
 def _given(score: ConversionScore) -> str:
-    """Operands, with their scales and zero points."""
+    """Operands, each with its scale and zero point."""
     found, source = score.closing, score.of.how.source
-    told = [f"{value_text(source, x)} ({bits_text(source, x)})" for x in found.bits.tolist()]
-    if found.scales.size:
-        pairs = zip(found.scales.tolist(), found.zero_points.tolist(), strict=True)
-        told = [
-            f"{one} by scale {value_text(source, scale)} and zero point {point}"
-            for one, (scale, point) in zip(told, pairs, strict=True)
-        ]
-    return ", ".join(told)
-
-
-def _of_rounding(scores: Sequence[Score]) -> Iterator[str]:
-    yield HEAD.format(dtypes=" | ".join(DTYPES), rules="|".join("---" for _ in DTYPES))
-    by_case: dict[tuple[str, str], dict[str, Score]] = {}
-    for found in scores:
-        by_case.setdefault((found.suite.name, found.suite.operator), {})[found.dtype] = found
-    for (name, operator), row in by_case.items():
-        cells = (_cell(row[dtype]) if dtype in row else "" for dtype in DTYPES)
-        yield f"| {name} | `{operator}` | {' | '.join(cells)} |\n"
-    yield "\n| suite | a result is right if | read in |\n|---|---|---|\n"
-    yield from (f"| {' | '.join(row)} |\n" for row in COMPARISONS)
-    yield PASSES
-    for found in scores:
-        if found.has_cases:
-            of = f"`{found.suite.operator}`, {found.dtype}"
-            yield f"| {found.suite.name} | {of} | {_names(found)} | {_operands(found)} |\n"
-
-
-def _cell(score: Score) -> str:
-    if not score.has_cases:
-        return "no case"
-    return f"{len(score.passed)} of {len(score.rules)}"
-
-
-def _names(score: Score | ConversionScore) -> str:
-    """The rules that pass, those that no operand would find in italics."""
-    return ", ".join(
-        f"*{rule.name}*" if rule in score.unseen else rule.name for rule in score.passed
-    )
-
-
-def _operands(score: Score) -> str:
-    dtype = score.dtype
-    return ", ".join(
-        f"{value_text(dtype, bits)} ({bits_text(dtype, bits)})" for bits in score.closing.tolist()
-    )
+    told = [_told(source, x) for x in found.bits.tolist()]
+    if not found.scales.size:
+        return ", ".join(told)
+    scales = (_told(source, scale) for scale in found.scales.tolist())
+    given = zip(told, scales, found.zero_points.tolist(), strict=True)
+    return ", ".join(f"{x} ({scale}, {point})" for x, scale, point in given)

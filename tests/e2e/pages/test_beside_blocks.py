@@ -14,14 +14,10 @@ import pytest
 import tensor_round as tr
 from support.pages import ROOT, blocks
 from support.services.server import Service
-from tensor_round_verify import DEVIATIONS, RUNTIMES
-from tensor_round_verify.conversions.blocks import deviations as of_blocks
-from tensor_round_verify.conversions.blocks.operands import LAYOUTS
-from tensor_round_verify.conversions.deviations import CASTS, DEQUANTIZATIONS, QUANTIZATIONS
-from tensor_round_verify.deviation import NO_REPORT
+from tensor_round_verify import RUNTIMES
 
 PAGE = "docs/verify.md"
-TEXT = (ROOT / PAGE).read_text() + (ROOT / "docs/explanation.md").read_text()
+TEXT = (ROOT / PAGE).read_text()
 
 
 def examples(language: str) -> list[str]:
@@ -51,42 +47,10 @@ def rows(heading: str) -> list[list[str]]:
     return [row.strip("| \n").split(" | ") for row in table.splitlines()]
 
 
-def source(text: str) -> list[str]:
-    """The last cell of a deviation, which is empty without a known report."""
-    return [] if text == NO_REPORT else [text]
-
-
-#: By its name, where each deviation of blocks was found.
-OF_BLOCKS = {
-    d.name: d.source for d in (*of_blocks.QUANTIZATIONS, *of_blocks.DEQUANTIZATIONS, *LAYOUTS)
-}
-#: The head of each table of the pages, and its rows in the code.
-TABLES: dict[str, list[list[str]]] = {
-    "| deviation of rounding | effect | found in |": [
-        [f"`{m.name}`", m.about, *source(m.source)] for m in DEVIATIONS
-    ],
-    "| deviation | effect | found in |": [
-        [f"`{d.name}`", d.about, *source(d.source)]
-        for d in {d.name: d for d in (*CASTS, *QUANTIZATIONS, *DEQUANTIZATIONS)}.values()
-    ],
-    "| RUNTIME | operators | pip install |": [
+def test_table_of_runtimes_is_the_codes() -> None:
+    assert rows("| RUNTIME | operators | pip install |") == [
         [f"`{row}`", row.about, *([f"`{row.package}`"] if row.package else [])] for row in RUNTIMES
-    ],
-    "| deviation of blocks | found in |": [
-        [f"`{name}`", found] for name, found in OF_BLOCKS.items() if found != NO_REPORT
-    ],
-}
-
-
-@pytest.mark.parametrize("heading", TABLES)
-def test_tables_of_runtimes_and_of_wrong_rules_are_the_codes(heading: str) -> None:
-    assert rows(heading) == TABLES[heading]
-
-
-def test_deviations_of_blocks_without_a_report_are_listed() -> None:
-    listed = TEXT.partition("No report is known of: ")[2]
-    without = [name for name, found in OF_BLOCKS.items() if found == NO_REPORT]
-    assert re.findall("`(.*?)`", " ".join(listed.split())) == without
+    ]
 
 
 #: What only GitHub, or a release, can do.

@@ -1,0 +1,46 @@
+"""The list of deviations in docs/explanation.md, from those of verify."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tensor_round_verify.conversions.blocks import deviations as blocks
+from tensor_round_verify.conversions.blocks.operands import LAYOUTS
+from tensor_round_verify.conversions.deviations import CASTS, DEQUANTIZATIONS, QUANTIZATIONS
+from tensor_round_verify.deviation import NO_REPORT, Deviation
+from tensor_round_verify.deviations import DEVIATIONS
+
+from .marks import between_marks
+
+CONVERSIONS = """
+Casts and quantizations may also have:
+
+"""
+BLOCKS = """
+Blocks may have: """
+
+
+def page(current: str) -> str:
+    """docs/explanation.md with the list anew."""
+    found = _by_name((*DEVIATIONS, *CASTS, *QUANTIZATIONS, *DEQUANTIZATIONS))
+    rounding = {one.name for one in DEVIATIONS}
+    lines = {name: f"- `{name}`: {about}{_told(where)}\n" for name, (about, where) in found.items()}
+    made = "".join(line for name, line in lines.items() if name in rounding)
+    made += CONVERSIONS + "".join(line for name, line in lines.items() if name not in rounding)
+    of_blocks = _by_name((*blocks.QUANTIZATIONS, *blocks.DEQUANTIZATIONS, *LAYOUTS))
+    made += BLOCKS + ", ".join(f"`{name}`{_told(where)}" for name, (_, where) in of_blocks.items())
+    return between_marks(current, f"{made}.\n")
+
+
+def _by_name(deviations: Iterable[Deviation]) -> Mapping[str, tuple[str, list[str]]]:
+    """The effect and the reports of each; some are of rounding and of conversions."""
+    found: dict[str, tuple[str, list[str]]] = {}
+    for one in deviations:
+        _, where = found.setdefault(one.name, (one.about, []))
+        if one.source != NO_REPORT and not any(one.source in other for other in where):
+            where.append(one.source)
+    return found
+
+
+def _told(where: list[str]) -> str:
+    return f" ({', '.join(where)})" if where else ""
