@@ -11,7 +11,7 @@ from typing import Any
 
 from ..measuring.grpc import TRITONCLIENT
 from ..measuring.latency import ONE_CORE
-from ..peers.targets import HERE, ROUND
+from ..peers.targets import ASGI, HERE, LOOP, ROUND, SDK_OUT
 from . import plot, results, tables
 
 PICTURE = Path("docs/bench.svg")
@@ -20,12 +20,19 @@ BEGIN = "<!-- the tables: written by make docs -->"
 END = "<!-- the end of the tables -->"
 
 
+#: The page leaves out who only serves bytes, and columns that say the same by another mean.
+NOT_SHOWN = {LOOP.name, ASGI.name, SDK_OUT.name}
+LEFT_OUT = {"best", "over heads alike", "where", "over Triton's", "size", "unit"}
+
+
 def selected(found: dict[str, Any]) -> dict[str, Any]:
     """The rows that the page shows."""
     own = [row for row in found["deployed"] if row["target"] == ROUND.name]
+    shown = [row for row in found["latency"] if row["target"] not in NOT_SHOWN]
     return {
         **found,
-        "latency": [row for row in found["latency"] if row["placement"] != ONE_CORE],
+        "latency": [row for row in shown if row["placement"] != ONE_CORE],
+        "load": [row for row in found["load"] if row["target"] not in NOT_SHOWN],
         "deployed": [row for row in own if row["connections"] == 1],
         "grpc": [
             row
@@ -52,7 +59,7 @@ def main() -> None:
     met = sum(goal["met"] is True for goal in found["goals"])
     figures = (
         f"{picture}\n\n{tables.title(found)} {met} of {len(found['goals'])} goals are met; "
-        f"`make bench` prints them.\n\n{tables.render(selected(found))}"
+        f"`make bench` prints them.\n\n{tables.render(selected(found), LEFT_OUT)}"
     )
     PAGE.write_text(f"{before}{BEGIN}\n\n{figures}\n\n{END}{after}")
     print(f"{PICTURE} and {PAGE}: from {latest}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from statistics import median
 from typing import Any
 
@@ -45,8 +45,8 @@ def python(about: dict[str, Any]) -> str:
     return ", ".join(filter(None, (f"Python {about['python']}", about.get("python_build"))))
 
 
-def render(results: dict[str, Any]) -> str:
-    """Everything that was measured."""
+def render(results: dict[str, Any], left_out: Collection[str] = ()) -> str:
+    """Everything that was measured, but for the columns of these names."""
     # Runs of before do not have these.
     small, grpc, grpc_memory = (
         results.get(section, []) for section in ("deployed", "grpc", "grpc_memory")
@@ -92,7 +92,19 @@ def render(results: dict[str, Any]) -> str:
         ("Goals", goals(results["goals"])),
     ]
     # A table that has a heading alone is left out.
-    return "\n\n".join(f"### {title}\n\n{table(rows)}" for title, rows in sections if rows[1:])
+    kept = [(title, without(rows, left_out)) for title, rows in sections if rows[1:]]
+    return "\n\n".join(f"### {title}\n\n{table(rows)}" for title, rows in kept)
+
+
+def without(rows: Sequence[Sequence[str]], names: Collection[str]) -> list[list[str]]:
+    """The rows without the columns that have these headings.
+
+    Where any are left out, so is a first column that names one and the same.
+    """
+    kept = [place for place, name in enumerate(rows[0]) if name not in names]
+    if names and rows[2:] and len({row[0] for row in rows[1:]}) == 1:
+        kept.remove(0)
+    return [[row[place] for place in kept] for row in rows]
 
 
 def by_version(rows: Iterable[dict[str, Any]]) -> list[list[str]]:
