@@ -35,7 +35,6 @@ ABOUT: dict[str, tuple[str, str]] = {
     "casts: by odd": ("the theorem of rounding to odd", ""),
     "CUDA C -ftz": ("the GPU's kernels, subnormals flushed, as CuPy compiles them", ""),
 }
-_PTX = ("what NVRTC makes of {kernels} for {architecture}", "NVRTC {nvrtc}")
 
 
 def summary(outcomes: Sequence[Outcome]) -> list[str]:
@@ -81,14 +80,20 @@ def table(counts: Mapping[str, int], tools: Mapping[str, str]) -> str:
         f"All by Bitwuzla {tools['bitwuzla']}, for every operand, each with its control:\n\n",
         "| text | what it is | made by | texts |\n|---|---|---|---|\n",
     ]
+    ptx: dict[str, list[tuple[str, int]]] = {}
     for way, count in counts.items():
-        about, maker = ABOUT.get(way, _PTX)
-        casts, _, architecture = way.partition("PTX ")
-        about = about.format(
-            kernels="the conversions" if casts else "them",
-            architecture=architecture.replace(" -ftz", ", subnormals flushed"),
-        )
-        rows.append(f"| {way} | {about} | {maker.format(**tools)} | {count} |\n")
+        if way in ABOUT:
+            about, maker = ABOUT[way]
+            rows.append(f"| {way} | {about} | {maker.format(**tools)} | {count} |\n")
+        else:
+            name, _, architecture = way.removesuffix(" -ftz").rpartition(" ")
+            ptx.setdefault(name, []).append((architecture, count))
+    for name, found in ptx.items():
+        architectures = ", ".join(dict.fromkeys(architecture for architecture, _ in found))
+        about = f"what NVRTC makes of it for {architectures}, subnormals flushed"
+        about += "" if name.startswith("casts") else " or not"
+        total = sum(count for _, count in found)
+        rows.append(f"| {name} | {about} | NVRTC {tools['nvrtc']} | {total} |\n")
     return f"{BEGIN}{''.join(rows)}{END}"
 
 
