@@ -15,6 +15,13 @@ from .marks import between_marks
 
 OBJECTS = tuple(operator.object for operator in OPERATORS.values())
 COMPARED = (tr.Differences, tr.Comparison)
+OPERATOR_CLASSES = """\
+### Operator classes
+
+Each has its operator's attributes; [descriptors](descriptors.md) have the rules. `to` is the target
+type. An importer sets `dtype`, `shape` and `tensors`, the layouts that it read.
+
+"""
 FUNCTIONS = (tr.compare, tr.from_onnx, tr.from_openvino, tr.from_dxdispatch)
 
 
@@ -38,7 +45,7 @@ def reference() -> str:
     ]
     parts += ["| call | meaning |\n|---|---|\n" + "".join(short)]
     parts += [f"### AsyncClient\n\n{_prose(tr.AsyncClient)}\n"]
-    parts += ["### Operator classes\n\n| operator | meaning |\n|---|---|\n" + _operators()]
+    parts += [OPERATOR_CLASSES + f"```text\n{_operators()}```\n"]
     parts += [_described("###", "RoundOperator.descriptor", tr.RoundOperator.descriptor)]
     parts += ["### Descriptor classes\n\n| dialect | classes |\n|---|---|\n" + _descriptors()]
     parts += [f"### Output\n\n{_prose(tr.Output)}\n"]
@@ -75,10 +82,7 @@ def _signature(thing: Callable[..., Any]) -> inspect.Signature:
 
 
 def _operators() -> str:
-    return "".join(
-        f"| `{kind.__name__}{_signature(kind)}` | {' '.join(_prose(kind).split())} |\n"
-        for kind in OBJECTS
-    )
+    return "".join(f"{kind.__name__}{_signature(kind)}\n" for kind in OBJECTS)
 
 
 def _descriptors() -> str:
