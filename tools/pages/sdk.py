@@ -50,8 +50,10 @@ def reference() -> str:
     parts += ["### Descriptor classes\n\n| dialect | classes |\n|---|---|\n" + _descriptors()]
     parts += [f"### Output\n\n{_prose(tr.Output)}\n"]
     parts += ["| member | meaning |\n|---|---|\n" + _output()]
-    parts += [f"### {kind.__name__}\n\n{_prose(kind)}\n" for kind in COMPARED]
-    parts += [_described("###", function.__name__, function) for function in FUNCTIONS]
+    parts += [
+        "### Functions and their results\n\n`help` has their arguments, errors and members.\n\n"
+        "| name | meaning |\n|---|---|\n" + "".join(map(_summed_up, (*FUNCTIONS, *COMPARED)))
+    ]
     parts += ["### Errors\n\n| error | meaning |\n|---|---|\n" + _errors()]
     return "\n".join(parts)
 
@@ -79,6 +81,12 @@ def _signature(thing: Callable[..., Any]) -> inspect.Signature:
         ],
         return_annotation=signature.empty,
     )
+
+
+def _summed_up(thing: Callable[..., Any]) -> str:
+    """A row with the first sentence; a class, which nobody calls, without its parameters."""
+    called = "" if isinstance(thing, type) else _signature(thing)
+    return f"| `{thing.__name__}{called}` | {_prose(thing).partition(chr(10))[0]} |\n"
 
 
 def _operators() -> str:
