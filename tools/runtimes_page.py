@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -104,7 +105,8 @@ HEAD = """\
 `tensor-round verify` found these errors on {day}, on {machine}.
 "This is" names the [deviation](explanation.md#deviations) that predicts every result of the row; if
 it is empty, no named deviation does. A row without a direction holds for all that the runtime has.
-In rounding, a changed NaN counts as wrong. To repeat a row, use its names:
+In rounding, a changed NaN counts as wrong. In parentheses: an operand's scale and zero point. To
+repeat a row, use its names:
 `tensor-round verify openvino --nans bits --dtype float16 --rounding ties_to_away`, or
 `tensor-round verify mlx --operator cast --dtype float64 --dtype float8_e4m3fn`.
 
@@ -308,13 +310,15 @@ def _wrong(label: str, report: Any) -> Iterator[_Fault]:
             groups.setdefault((not has_numbers, explanation), []).append(verdict)
     for (is_of_nans, explanation), verdicts in groups.items():
         worst = max(verdicts, key=lambda verdict: verdict["wrong"] / verdict["tried"])
-        types = {verdict["dtype"].partition(",")[0] for verdict in verdicts}
-        of = _named(verdicts, report)
-        yield _Fault(label, of, explanation, _example(worst, len(types) > 1), is_of_nans)
+        parts = [{_types(verdict)[place] for verdict in verdicts} for place in (0, -1)]
+        types = [_types(worst)[place] for place in (0, -1) if len(parts[place]) > 1]
+        example = _example(worst, " to ".join(dict.fromkeys(types)))
+        yield _Fault(label, _named(verdicts, report), explanation, example, is_of_nans)
 
 
 def _explained(told: str) -> str:
-    """Without the words that stand in each row."""
+    """Without the words that stand in each row, and without one element of many."""
+    told = re.sub(r", such as element \d+ of \d+", "", told)
     return told.removeprefix("this is ").replace(UNNAMED, "").removeprefix("; ").removesuffix("; ")
 
 
@@ -381,13 +385,14 @@ def _options(found: tuple[str, ...]) -> str:
     return f" (also {named})" if "" in found else f" ({named})"
 
 
-def _example(verdict: Any, names_types: bool) -> str:
+def _example(verdict: Any, types: str) -> str:
     """An operand, what it gives and what it should: numbers, or patterns if these read alike."""
     kinds = verdict["classes"]
     kind = next((kind for kind in kinds if "nan" not in kind), next(iter(kinds)))
     first = kinds[kind]["first"][0]
     given = f" {first['given']}" if "given" in first else ""
-    of = f" ({verdict['dtype'].partition(',')[0]})" if names_types else ""
+    given = re.sub(r"by scale (\S+) and zero point (\S+)", r"by (\1, \2)", given)
+    of = f", {types}" if types else ""
     values, bits = ([str(first[name][part]) for name in ("x", "got", "want")] for part in PARTS)
     x, got, want = bits if values[1] == values[2] or "NaN" in values[0] else values
     return f"{x}{given}{of}: {got}, not {want}"

@@ -80,10 +80,14 @@ def of_rounding(scores: Sequence[Score]) -> str:
 
 def _of_rounding(scores: Sequence[Score]) -> Iterator[str]:
     yield HEAD
+    alike: dict[tuple[object, ...], list[str]] = {}
     for found in scores:
         if found.has_cases:
-            cells = (found.suite.name, f"`{found.suite.operator}`", found.dtype, *_counts(found))
-            yield _row(*cells, ", ".join(_told(found.dtype, x) for x in found.closing.tolist()))
+            operands = ", ".join(_told(found.dtype, x) for x in found.closing.tolist())
+            of = (found.suite.name, f"`{found.suite.operator}`", *_counts(found), operands)
+            alike.setdefault(of, []).append(found.dtype)
+    for (name, operator, *told), dtypes in alike.items():
+        yield _row(name, operator, ", ".join(dtypes), *told)
     lacking: dict[str, list[str]] = {}
     for found in scores:
         if not found.has_cases:
