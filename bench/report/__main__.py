@@ -42,7 +42,7 @@ def selected(found: dict[str, Any]) -> dict[str, Any]:
         "kernels": [
             row
             for row in found["kernels"]
-            if row["size"] == "64 MiB" and row["rounding"].startswith("ties")
+            if row["size"] == "64 MiB" and row["rounding"] == "ties_to_even"
         ],
         "goals": [],
     }

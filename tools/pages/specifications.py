@@ -8,15 +8,17 @@ HEAD = """\
 # Rounding in specifications
 
 `tensor-round specs` prints this table, and `tensor-round specs stablehlo` the rows of one family.
-"Silent" means that the specification states nothing. The service executes rows with a dialect, by a
-[descriptor](descriptors.md); operators without an exact definition have no dialect.
-[Verify](verify.md) tests whether programs follow their specifications.
+An empty cell means that the specification states nothing; without ranks, any is allowed. The
+service executes the operators of its [dialects](descriptors.md), and [verify](verify.md) tests
+whether programs follow their specifications.
 
 `make docs` makes this page from `specifications.py`.
 
-| operator | halves | | types | ranks | zero's sign | NaN | read in | dialect |
-|---|---|---|---|---|---|---|---|---|
+| operator | halves | rule | types | ranks | zero's sign | NaN | read in |
+|---|---|---|---|---|---|---|---|
 """
+#: What an empty cell says.
+UNSAID = ("silent", "any")
 
 
 def page() -> str:
@@ -25,6 +27,6 @@ def page() -> str:
 
 
 def _row(row: Specification) -> str:
-    dialect = f"`{row.dialect}`" if row.dialect else ""
     cells = (f"`{row.name}`", row.ties, row.about, row.dtypes, row.ranks, row.zero, row.nan)
-    return f"| {' | '.join((*cells, row.source, dialect))} |\n"
+    told = ("" if cell in UNSAID else cell for cell in (*cells, row.source))
+    return f"| {' | '.join(told)} |\n"
