@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from tensor_round_verify.conversions.blocks import deviations as blocks
 from tensor_round_verify.conversions.blocks.operands import LAYOUTS
@@ -24,12 +24,20 @@ def page(current: str) -> str:
     """docs/explanation.md with the list anew."""
     found = _by_name((*DEVIATIONS, *CASTS, *QUANTIZATIONS, *DEQUANTIZATIONS))
     rounding = {one.name for one in DEVIATIONS}
-    lines = {name: f"- `{name}`: {about}{_told(where)}\n" for name, (about, where) in found.items()}
-    made = "".join(line for name, line in lines.items() if name in rounding)
-    made += CONVERSIONS + "".join(line for name, line in lines.items() if name not in rounding)
+    made = "".join(_lines({name: told for name, told in found.items() if name in rounding}))
+    made += CONVERSIONS
+    made += "".join(_lines({name: told for name, told in found.items() if name not in rounding}))
     of_blocks = _by_name((*blocks.QUANTIZATIONS, *blocks.DEQUANTIZATIONS, *LAYOUTS))
     made += BLOCKS + ", ".join(f"`{name}`{_told(where)}" for name, (_, where) in of_blocks.items())
     return between_marks(current, f"{made}.\n")
+
+
+def _lines(found: Mapping[str, tuple[str, list[str]]]) -> Iterator[str]:
+    """A line for each effect, and those that have it."""
+    names: dict[str, list[str]] = {}
+    for name, (about, where) in found.items():
+        names.setdefault(about, []).append(f"`{name}`{_told(where)}")
+    yield from (f"- {', '.join(named)}: {about}\n" for about, named in names.items())
 
 
 def _by_name(deviations: Iterable[Deviation]) -> Mapping[str, tuple[str, list[str]]]:

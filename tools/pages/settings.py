@@ -16,7 +16,8 @@ from tensor_round_service.settings import PREFIX, Settings
 HEAD = f"""\
 # Settings
 
-Each setting is an option and an environment variable; the option wins:
+Each setting is an option and an environment variable, here `--workers` and `{PREFIX}WORKERS`; the
+option wins. Other pages name it WORKERS.
 
 ```sh
 {PREFIX}WORKERS=2 tensor-round-service --max-tensor-bytes 256MiB
@@ -35,8 +36,8 @@ In Kubernetes, a Service named `tensor-round` sets `{PREFIX}PORT` to a URL: set
 
 `make docs` makes this page from `settings.py`.
 
-| option | variable | type | default | meaning |
-|---|---|---|---|---|
+| option | type | default | meaning |
+|---|---|---|---|
 """
 
 _NAMES = {str: "text", int: "integer", float: "number", Path: "path", ByteSize: "size"}
@@ -50,7 +51,6 @@ def page() -> str:
 def _row(name: str, field: FieldInfo) -> str:
     cells = (
         f"`--{name.replace('_', '-')}`",
-        f"`{PREFIX}{name.upper()}`",
         _type(field),
         _default(field),
         " ".join(str(field.description).split()),

@@ -67,7 +67,7 @@ def _path(narrow: str, source: str, *, clamped: bool = False) -> RoundingDeviati
     return RoundingDeviation(
         f"through {narrow}" + (" clamped" if clamped else ""),
         "path",
-        f"converts to {narrow}, {'clamped to its range, ' if clamped else ''}rounds, converts back",
+        f"converts to the type, {'clamped to its range, ' if clamped else ''}rounds, converts back",
         source,
         faulty.narrowed(narrow, clamped=clamped),
         lambda dtype, _: dtype in FLOATS and faulty.loses_by(dtype, narrow),
@@ -229,8 +229,8 @@ INTEGERS = tuple(
     RoundingDeviation(
         f"through int{width}{' saturated' if saturates else ''}",
         "zeros",
-        f"converts the result to int{width} and back: -0.0 becomes +0.0, numbers beyond the type "
-        f"become {'the nearest integer' if saturates else f'-2^{width - 1}'}",
+        "converts the result to the type and back: -0.0 becomes +0.0, numbers out of range "
+        f"become the {'nearest' if saturates else 'least'} integer",
         _SATURATING if saturates else f"x86's conversions, NumPy's astype(int{width}) there",
         faulty.through_integers(width, saturates=saturates),
         _with_infinity if width == 32 and not saturates else faulty.exceeds_int32,
@@ -272,7 +272,7 @@ CANONICAL = tuple(
     RoundingDeviation(
         f"NaN canonical ({pattern})",
         "nans",
-        f"every NaN becomes one pattern: {pattern}",
+        "every NaN becomes one pattern",
         source,
         faulty.canonical(negative=negative, ones=ones),
     )
@@ -287,7 +287,7 @@ NUMBERS = tuple(
     RoundingDeviation(
         f"NaN as {name}",
         "nans",
-        f"every NaN becomes {name}",
+        "every NaN becomes this number",
         source,
         faulty.nans_as(value),
         fits,

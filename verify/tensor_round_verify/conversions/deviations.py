@@ -195,7 +195,7 @@ CASTS = (
         _deviation(
             "type",
             f"{name} as {other}",
-            f"reads or writes {name} as {other}: {about}",
+            f"reads or writes the one as the other: {about}",
             source,
             mistaken=types,
         )
@@ -238,7 +238,7 @@ CASTS = (
         nans="carried",
     ),
     *(
-        _deviation("nans", f"NaN as {name}", f"converts NaNs to {name}", nans=nans)
+        _deviation("nans", f"NaN as {name}", "every NaN becomes this number", nans=nans)
         for name, nans in (
             ("0", "zero"),
             ("the least integer", "least"),
@@ -247,9 +247,7 @@ CASTS = (
     ),
 )
 _NARROW_SCALES = [
-    _deviation(
-        "scale", f"scale in {narrow}", f"rounds the scale to {narrow} first", scale_in=narrow
-    )
+    _deviation("scale", f"scale in {narrow}", "rounds the scale to the type first", scale_in=narrow)
     for narrow in ("float16", "bfloat16")
 ]
 _FIRST_SCALE = _deviation(
@@ -295,7 +293,7 @@ QUANTIZATIONS = (
         _deviation(
             "quotient",
             f"double rounding through {narrow}",
-            f"rounds the quotient to {narrow} first",
+            "rounds the quotient to the type first",
             quotient=_narrowed_to(narrow),
         )
         for narrow in ("float16", "bfloat16")
@@ -304,7 +302,7 @@ QUANTIZATIONS = (
         _deviation(
             "quotient",
             f"quotient in {wide}",
-            f"always divides in {wide}",
+            "always divides in the type",
             quotient=computed(np.divide, wide),
         )
         for wide in ("float32", "float64")
@@ -377,7 +375,7 @@ DEQUANTIZATIONS = (
     _deviation("zero point", "zero point forgotten", "subtracts nothing", zero_point="forgotten"),
     *(
         _deviation(
-            "product", f"product in {narrow}", f"rounds the product to {narrow}", product_in=narrow
+            "product", f"product in {narrow}", "rounds the product to the type", product_in=narrow
         )
         for narrow in ("float16", "bfloat16")
     ),
