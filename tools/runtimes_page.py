@@ -90,6 +90,13 @@ RUNTIMES = {
 LISTED = ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2")
 #: Those that cast between all types; others compile each array, which takes hours.
 EVERY_PAIR = ("onnxruntime", "onnx-reference", "openvino", "litert:builtin", "torch", "numpy")
+RIGHT = "\n| runtime | right | not supported |\n|---|---|---|\n"
+CASTS = """
+The other casts between these types that a runtime has are right.
+
+| runtime | not supported |
+|---|---|
+"""
 EVERY = """
 The tables above are of casts between {types}
 and {last}. This one counts the casts between all types that a runtime has. Its last columns count
@@ -194,13 +201,14 @@ def _page(reports: dict[str, list[tuple[str, Any]]]) -> Iterator[str]:
         if of_nans := [row for row in wrong if row.is_of_nans]:
             yield "\nOf NaNs alone:\n\n| this is | of | example |\n|---|---|---|\n"
             yield from _by_explanation(of_nans)
-        right: dict[tuple[str, str], list[str]] = {}
+        right: dict[tuple[str, ...], list[str]] = {}
         for label, report in found.items():
-            right.setdefault((_right(report), _lacking(report)), []).append(label)
-        yield "\n| runtime | right | not supported |\n|---|---|---|\n"
-        for (told, lacking), labels in right.items():
-            if told or lacking:
-                yield f"| `{'`, `'.join(labels)}` | {told} | {lacking} |\n"
+            told = (_lacking(report),) if operator == "cast" else (_right(report), _lacking(report))
+            right.setdefault(told, []).append(label)
+        yield CASTS if operator == "cast" else RIGHT
+        for told, labels in right.items():
+            if any(told):
+                yield f"| `{'`, `'.join(labels)}` | {' | '.join(told)} |\n"
         if operator == "cast":
             yield EVERY.format(types=", ".join(LISTED[:-1]), last=LISTED[-1])
             whole = [(name, report) for name, report in reports[operator] if name in EVERY_PAIR]
@@ -399,12 +407,7 @@ def _example(verdict: Any, types: str) -> str:
 
 
 def _right(report: Any) -> str:
-    """What is right, of casts only how many are."""
-    verdicts = report["verdicts"]
-    right = [verdict for verdict in verdicts if not verdict["wrong"]]
-    if report["operator"] == "cast":
-        return f"{len(right)} of {len(verdicts)}"
-    return _named(right, report)
+    return _named([verdict for verdict in report["verdicts"] if not verdict["wrong"]], report)
 
 
 def _lacking(report: Any) -> str:

@@ -22,6 +22,16 @@ Each has its operator's attributes; [descriptors](descriptors.md) have the rules
 type. An importer sets `dtype`, `shape` and `tensors`, the layouts that it read.
 
 """
+FUNCTIONS_HEAD = """\
+### Functions and their results
+
+`help()` has all that these and the calls in the table above take, raise and return.
+
+| name | meaning |
+|---|---|
+"""
+#: The calls whose arguments those of the others are like.
+DESCRIBED = ("round", "cast", "quantize", "execute")
 FUNCTIONS = (tr.compare, tr.from_onnx, tr.from_openvino, tr.from_dxdispatch)
 
 
@@ -38,10 +48,11 @@ def http_page(current: str) -> str:
 def reference() -> str:
     """The whole reference, as Markdown."""
     parts = [_described("###", "Client", tr.Client)]
-    calls = [(f"Client.{name}", member) for name, member in _members(tr.Client)]
-    parts += [_described("####", name, call) for name, call in calls if _takes_arguments(call)]
+    calls = dict(_members(tr.Client))
+    parts += [_described("####", f"Client.{name}", calls.pop(name)) for name in DESCRIBED]
     short = [
-        f"| `{name}()` | {_prose(call)} |\n" for name, call in calls if not _takes_arguments(call)
+        f"| `Client.{name}{_signature(call)}` | {_summary(call)} |\n"
+        for name, call in calls.items()
     ]
     parts += ["| call | meaning |\n|---|---|\n" + "".join(short)]
     parts += [f"### AsyncClient\n\n{_prose(tr.AsyncClient)}\n"]
@@ -50,20 +61,13 @@ def reference() -> str:
     parts += ["### Descriptor classes\n\n| dialect | classes |\n|---|---|\n" + _descriptors()]
     parts += [f"### Output\n\n{_prose(tr.Output)}\n"]
     parts += ["| member | meaning |\n|---|---|\n" + _output()]
-    parts += [
-        "### Functions and their results\n\n`help` has their arguments, errors and members.\n\n"
-        "| name | meaning |\n|---|---|\n" + "".join(map(_summed_up, (*FUNCTIONS, *COMPARED)))
-    ]
+    parts += [FUNCTIONS_HEAD + "".join(map(_summed_up, (*FUNCTIONS, *COMPARED)))]
     parts += ["### Errors\n\n| error | meaning |\n|---|---|\n" + _errors()]
     return "\n".join(parts)
 
 
 def _members(kind: type) -> list[tuple[str, Callable[..., Any]]]:
     return [(name, member) for name, member in vars(kind).items() if not name.startswith("_")]
-
-
-def _takes_arguments(method: Callable[..., Any]) -> bool:
-    return len(_signature(method).parameters) > 0
 
 
 def _described(level: str, name: str, thing: Callable[..., Any]) -> str:
@@ -86,7 +90,12 @@ def _signature(thing: Callable[..., Any]) -> inspect.Signature:
 def _summed_up(thing: Callable[..., Any]) -> str:
     """A row with the first sentence; a class, which nobody calls, without its parameters."""
     called = "" if isinstance(thing, type) else _signature(thing)
-    return f"| `{thing.__name__}{called}` | {_prose(thing).partition(chr(10))[0]} |\n"
+    return f"| `{thing.__name__}{called}` | {_summary(thing)} |\n"
+
+
+def _summary(thing: object) -> str:
+    """The first paragraph, on one line."""
+    return " ".join(_prose(thing).partition("\n\n")[0].split())
 
 
 def _operators() -> str:
