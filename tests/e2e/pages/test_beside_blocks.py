@@ -48,7 +48,7 @@ def rows(heading: str) -> list[list[str]]:
 
 
 def test_table_of_runtimes_is_the_codes() -> None:
-    assert rows("| RUNTIME | operators | pip install |") == [
+    assert rows("| RUNTIME | what it runs | pip install |") == [
         [f"`{row}`", row.about, *([f"`{row.package}`"] if row.package else [])] for row in RUNTIMES
     ]
 
