@@ -347,7 +347,10 @@ def _by_explanation(faults: list[_Fault]) -> Iterator[str]:
         own = fault.label if not fault.explanation else ""
         alike.setdefault((fault.explanation, own), []).append(fault)
     for (explanation, _), found in alike.items():
-        of = "<br>".join(f"`{fault.label}`: {fault.of}" for fault in found)
+        labels: dict[str, list[str]] = {}
+        for fault in found:
+            labels.setdefault(fault.of, []).append(f"`{fault.label}`")
+        of = "<br>".join(f"{', '.join(own)}: {types}" for types, own in labels.items())
         yield f"| {explanation} | {of} | {found[0].example} |\n"
 
 
