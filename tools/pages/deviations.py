@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from tensor_round_verify.conversions.blocks import deviations as blocks
 from tensor_round_verify.conversions.blocks.operands import LAYOUTS
 from tensor_round_verify.conversions.deviations import CASTS, DEQUANTIZATIONS, QUANTIZATIONS
-from tensor_round_verify.deviation import NO_REPORT, Deviation
+from tensor_round_verify.deviation import Deviation
 from tensor_round_verify.deviations import DEVIATIONS
 
 from .marks import between_marks
@@ -41,11 +41,11 @@ def _lines(found: Mapping[str, tuple[str, list[str]]]) -> Iterator[str]:
 
 
 def _by_name(deviations: Iterable[Deviation]) -> Mapping[str, tuple[str, list[str]]]:
-    """The effect and the reports of each; some are of rounding and of conversions."""
+    """The effect and the public reports of each; some are of rounding and of conversions."""
     found: dict[str, tuple[str, list[str]]] = {}
     for one in deviations:
         _, where = found.setdefault(one.name, (one.about, []))
-        if one.source != NO_REPORT and not any(one.source in other for other in where):
+        if "gh:" in one.source and not any(one.source in other for other in where):
             where.append(one.source)
     return found
 

@@ -46,7 +46,7 @@ ELSEWHERE = {
     "docs/containers.md": 5,  # make test-images
     # test_stops.py and tests/packaging/test_deploy_files.py, make test-edge, make test-ray
     "docs/deploy.md": 6,
-    "docs/exactness.md": 2,  # tests/tools/proof
+    "docs/exactness.md": 1,  # tests/tools/proof
     "docs/gpu.md": 5,
     # tests/interop/oracles/test_howto.py
     "docs/howto/directml-to-onnx.md": 2,
