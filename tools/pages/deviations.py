@@ -17,7 +17,7 @@ Casts and quantizations may also have:
 
 """
 BLOCKS = """
-Blocks may have: """
+Deviations of blocks have their effect as their name. These were reported: """
 
 
 def page(current: str) -> str:
@@ -28,7 +28,8 @@ def page(current: str) -> str:
     made += CONVERSIONS
     made += "".join(_lines({name: told for name, told in found.items() if name not in rounding}))
     of_blocks = _by_name((*blocks.QUANTIZATIONS, *blocks.DEQUANTIZATIONS, *LAYOUTS))
-    made += BLOCKS + ", ".join(f"`{name}`{_told(where)}" for name, (_, where) in of_blocks.items())
+    reported = (f"`{name}`{_told(where)}" for name, (_, where) in of_blocks.items() if where)
+    made += BLOCKS + ", ".join(reported)
     return between_marks(current, f"{made}.\n")
 
 
