@@ -121,11 +121,9 @@ Versions: {versions}; `torch` on the CPU.
 
 wgpu runs on Mesa's lavapipe, a Vulkan driver for CPUs. `stablehlo` and `triton` are their
 interpreters. `verify` judges MLX's own rule for the scales of blocks by the nearest, rceil.
-`python:foreign:` calls the functions of tools/foreign.py. CuPy and Core ML were not run. On other
+`python:foreign:` calls functions of tools/foreign.py. CuPy and Core ML were not run. On other
 processors, torch rounds float64 `toward_zero` without a change of NaNs, jax casts float64 to
 float16 right, and OpenVINO casts float32 to float8_e5m2 through float16.
-
-`make runtimes` writes this page, and `make docs` the scores of suites at its end.
 """
 #: Those that run models of ONNX.
 MODEL_RUNTIMES = ("onnxruntime", "onnx-reference", "openvino")

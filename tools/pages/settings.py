@@ -34,8 +34,6 @@ if the file, address or device cannot be used.
 In Kubernetes, a Service named `tensor-round` sets `{PREFIX}PORT` to a URL: set
 `enableServiceLinks: false` in the pod, or pass `--port`.
 
-`make docs` makes this page from `settings.py`.
-
 | option | type | default | meaning |
 |---|---|---|---|
 """

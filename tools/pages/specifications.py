@@ -12,8 +12,6 @@ An empty cell means that the specification states nothing; without ranks, any is
 service executes the operators of its [dialects](descriptors.md), and [verify](verify.md) tests
 whether programs follow their specifications.
 
-`make docs` makes this page from `specifications.py`.
-
 | operator | halves | rule | types | ranks | zero's sign | NaN | read in |
 |---|---|---|---|---|---|---|---|
 """
