@@ -92,16 +92,15 @@ LISTED = ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_
 EVERY_PAIR = ("onnxruntime", "onnx-reference", "openvino", "litert:builtin", "torch", "numpy")
 RIGHT = "\n| runtime | right | not supported |\n|---|---|---|\n"
 CASTS = """
-The other casts between these types that a runtime has are right.
+The other casts of a runtime between {types} and {last} are right.
 
 | runtime | not supported |
 |---|---|
 """
 EVERY = """
-The tables above are of casts between {types}
-and {last}. This one counts the casts between all types that a runtime has. Its last columns count
-the rules that explain what specifications leave open: floats out of an integer's range, and
-negative numbers in float8_e8m0fnu. Runtimes that compile for each array were not asked.
+These are the casts between all types that a runtime has, with the rules that explain what
+specifications leave open: floats out of an integer's range, and negative numbers in
+float8_e8m0fnu. Runtimes that compile for each array were not asked.
 
 | runtime | casts | wrong | to integers | to float8_e8m0fnu |
 |---|---|---|---|---|
@@ -203,12 +202,16 @@ def _page(reports: dict[str, list[tuple[str, Any]]]) -> Iterator[str]:
         for label, report in found.items():
             told = (_lacking(report),) if operator == "cast" else (_right(report), _lacking(report))
             right.setdefault(told, []).append(label)
-        yield CASTS if operator == "cast" else RIGHT
+        yield (
+            CASTS.format(types=", ".join(LISTED[:-1]), last=LISTED[-1])
+            if operator == "cast"
+            else RIGHT
+        )
         for told, labels in right.items():
             if any(told):
                 yield f"| `{'`, `'.join(labels)}` | {' | '.join(told)} |\n"
         if operator == "cast":
-            yield EVERY.format(types=", ".join(LISTED[:-1]), last=LISTED[-1])
+            yield EVERY
             whole = [(name, report) for name, report in reports[operator] if name in EVERY_PAIR]
             yield from (_counts(_label(*one), one[1]["verdicts"]) for one in whole)
 
