@@ -9,7 +9,7 @@ from typing import Any
 
 import tensor_round as tr
 from tensor_round.contract import errors
-from tensor_round.contract.operators.registry import MODULES, OPERATORS
+from tensor_round.contract.operators.registry import OPERATORS
 
 from .marks import between_marks
 
@@ -58,7 +58,6 @@ def reference() -> str:
     parts += [f"### AsyncClient\n\n{_prose(tr.AsyncClient)}\n"]
     parts += [OPERATOR_CLASSES + f"```text\n{_operators()}```\n"]
     parts += [_described("###", "RoundOperator.descriptor", tr.RoundOperator.descriptor)]
-    parts += ["### Descriptor classes\n\n| dialect | classes |\n|---|---|\n" + _descriptors()]
     parts += [f"### Output\n\n{_prose(tr.Output)}\n"]
     parts += ["| member | meaning |\n|---|---|\n" + _output()]
     parts += [FUNCTIONS_HEAD + "".join(map(_summed_up, (*FUNCTIONS, *COMPARED)))]
@@ -100,17 +99,6 @@ def _summary(thing: object) -> str:
 
 def _operators() -> str:
     return "".join(f"{kind.__name__}{_signature(kind)}\n" for kind in OBJECTS)
-
-
-def _descriptors() -> str:
-    """A row for each dialect: the descriptor, and then its parts."""
-    rows = []
-    for module in MODULES:
-        own = [operator.descriptor for operator in module.DIALECT.operators]
-        own += [getattr(module, name) for name in module.__all__]
-        kinds = (kind.__name__ for kind in dict.fromkeys(own) if kind not in OBJECTS)
-        rows.append(f"| `{module.DIALECT.name}` | `{'`, `'.join(kinds)}` |\n")
-    return "".join(rows)
 
 
 def _output() -> str:
