@@ -17,12 +17,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from suites import page as suites
 from suites.node_cases import SUITE, Found, node_cases, run
 from tensor_round_verify.conversions.blocks.formats import RULES
 
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 PAGE = Path(__file__).parents[1] / "docs" / "runtimes.md"
 OPERATORS = {
     "round": "Rounding",
@@ -198,22 +200,31 @@ def _page(reports: dict[str, list[tuple[str, Any]]]) -> Iterator[str]:
         if of_nans := [row for row in wrong if row.is_of_nans]:
             yield "\nOf NaNs alone:\n\n| this is | of | example |\n|---|---|---|\n"
             yield from _by_explanation(of_nans)
-        right: dict[tuple[str, ...], list[str]] = {}
-        for label, report in found.items():
-            told = (_lacking(report),) if operator == "cast" else (_right(report), _lacking(report))
-            right.setdefault(told, []).append(label)
-        yield (
-            CASTS.format(types=", ".join(LISTED[:-1]), last=LISTED[-1])
-            if operator == "cast"
-            else RIGHT
-        )
-        for told, labels in right.items():
-            if any(told):
-                yield f"| `{'`, `'.join(labels)}` | {' | '.join(told)} |\n"
-        if operator == "cast":
-            yield EVERY
-            whole = [(name, report) for name, report in reports[operator] if name in EVERY_PAIR]
-            yield from (_counts(_label(*one), one[1]["verdicts"]) for one in whole)
+        if operator != "cast":
+            yield RIGHT
+            yield from _alike((label, (_right(row), _lacking(row))) for label, row in found.items())
+            continue
+        # Of the many casts, those that are right are the rest.
+        yield CASTS.format(types=", ".join(LISTED[:-1]), last=LISTED[-1])
+        yield from _alike((label, (_lacking(row),)) for label, row in found.items())
+        yield EVERY
+        whole = [one for one in reports[operator] if one[0] in EVERY_PAIR]
+        yield from (_counts(_label(*one), one[1]["verdicts"]) for one in whole)
+
+
+def _grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
+    """The values of each key, in the order of the first ones."""
+    found: dict[Key, list[Value]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return found
+
+
+def _alike(rows: Iterable[tuple[str, tuple[str, ...]]]) -> Iterator[str]:
+    """A row for each pair of cells, with the runtimes that have it; none for empty ones."""
+    for cells, labels in _grouped((cells, label) for label, cells in rows).items():
+        if any(cells):
+            yield f"| `{'`, `'.join(labels)}` | {' | '.join(cells)} |\n"
 
 
 def _label(name: str, report: Any) -> str:
@@ -276,13 +287,8 @@ def _node_tests(found: list[Found]) -> Iterator[str]:
         counts = (_counted([row for row in own if row.who == name]) for name in MODEL_RUNTIMES)
         cells = (f"`{operator}`", f"{len(expected)}", f"{len(judged)}", f"{right}", *counts)
         yield f"| {' | '.join(cells)} |\n"
-    wrong: dict[tuple[str, str], list[str]] = {}
-    for row in found:
-        if row.right is False:
-            wrong.setdefault((row.told, row.case), []).append(row.who)
-    alike: dict[tuple[str, str], list[str]] = {}
-    for (told, case), who in wrong.items():
-        alike.setdefault((", ".join(who), told), []).append(case)
+    wrong = _grouped(((row.told, row.case), row.who) for row in found if row.right is False)
+    alike = _grouped(((", ".join(who), told), case) for (told, case), who in wrong.items())
     if alike:
         yield WRONG
         for (who, told), cases in alike.items():
@@ -308,16 +314,23 @@ class _Fault:
     example: str
     is_of_nans: bool
 
+    @property
+    def key(self) -> str:
+        """What others may share: without an explanation nothing."""
+        return self.explanation or f"none: {self.label}"
+
 
 def _wrong(label: str, report: Any) -> Iterator[_Fault]:
     """Faults, those that have one explanation together."""
-    groups: dict[tuple[bool, str], list[Any]] = {}
-    for verdict in report["verdicts"]:
-        if verdict["wrong"]:
-            has_numbers = any("nan" not in kind for kind in verdict["classes"])
-            explanation = _explained(verdict["sentence"].partition("; ")[2])
-            groups.setdefault((not has_numbers, explanation), []).append(verdict)
-    for (is_of_nans, explanation), verdicts in groups.items():
+    wrong = [verdict for verdict in report["verdicts"] if verdict["wrong"]]
+    kinds = (
+        (
+            all("nan" in kind for kind in verdict["classes"]),
+            _explained(verdict["sentence"].partition("; ")[2]),
+        )
+        for verdict in wrong
+    )
+    for (is_of_nans, explanation), verdicts in _grouped(zip(kinds, wrong, strict=True)).items():
         worst = max(verdicts, key=lambda verdict: verdict["wrong"] / verdict["tried"])
         parts = [{_types(verdict)[place] for verdict in verdicts} for place in (0, -1)]
         types = [_types(worst)[place] for place in (0, -1) if len(parts[place]) > 1]
@@ -333,38 +346,29 @@ def _explained(told: str) -> str:
 
 def _merged(faults: Iterable[_Fault]) -> Iterator[str]:
     """A row for each fault; runtimes with one explanation for the same types share theirs."""
-    alike: dict[tuple[str, ...], list[_Fault]] = {}
-    for fault in faults:
-        own = fault.label if not fault.explanation else ""
-        alike.setdefault((fault.of, fault.explanation, own), []).append(fault)
-    for (of, explanation, _), found in alike.items():
-        labels = "`, `".join(fault.label for fault in found)
-        yield f"| `{labels}` | {of} | {explanation} | {found[0].example} |\n"
+    for found in _grouped(((fault.of, fault.key), fault) for fault in faults).values():
+        labels, first = "`, `".join(fault.label for fault in found), found[0]
+        yield f"| `{labels}` | {first.of} | {first.explanation} | {first.example} |\n"
 
 
 def _by_explanation(faults: list[_Fault]) -> Iterator[str]:
-    alike: dict[tuple[str, str], list[_Fault]] = {}
-    for fault in faults:
-        own = fault.label if not fault.explanation else ""
-        alike.setdefault((fault.explanation, own), []).append(fault)
-    for (explanation, _), found in alike.items():
-        labels: dict[str, list[str]] = {}
-        for fault in found:
-            labels.setdefault(fault.of, []).append(f"`{fault.label}`")
+    for found in _grouped((fault.key, fault) for fault in faults).values():
+        labels = _grouped((fault.of, f"`{fault.label}`") for fault in found)
         of = "<br>".join(f"{', '.join(own)}: {types}" for types, own in labels.items())
-        yield f"| {explanation} | {of} | {found[0].example} |\n"
+        yield f"| {found[0].explanation} | {of} | {found[0].example} |\n"
 
 
 def _named(verdicts: list[Any], report: Any) -> str:
     """Types, each with its directions unless these are all."""
-    every, directions = dict[str, list[str]](), dict[str, list[str]]()
-    for found, rows in ((every, report["verdicts"]), (directions, verdicts)):
-        for row in rows:
-            found.setdefault(row["dtype"], []).append(row["rounding"])
-    alike: dict[str, list[str]] = {}
-    for dtype, roundings in directions.items():
-        is_told = roundings != every[dtype] or report["operator"] == "block_quantize"
-        alike.setdefault(", ".join(roundings) if is_told else "", []).append(dtype)
+    every, directions = (
+        _grouped((row["dtype"], row["rounding"]) for row in rows)
+        for rows in (report["verdicts"], verdicts)
+    )
+    is_told = report["operator"] == "block_quantize"
+    alike = _grouped(
+        (", ".join(roundings) if is_told or roundings != every[dtype] else "", dtype)
+        for dtype, roundings in directions.items()
+    )
     return "; ".join(
         _joined(dtypes) + (f": {roundings}" if roundings else "")
         for roundings, dtypes in alike.items()
@@ -373,17 +377,10 @@ def _named(verdicts: list[Any], report: Any) -> str:
 
 def _joined(names: Iterable[str]) -> str:
     """Conversions, those that share sources, targets and options together; types as they are."""
-    options: dict[tuple[str, str], list[str]] = {}
-    for name in names:
-        types, _, option = name.partition(", ")
-        source, _, target = types.partition(" to ")
-        options.setdefault((source, target), []).append(option)
-    targets: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for (source, target), found in options.items():
-        targets.setdefault((source, tuple(found)), []).append(target)
-    sources: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for (source, found), into in targets.items():
-        sources.setdefault((", ".join(into), found), []).append(source)
+    parts = [name.partition(", ") for name in names]
+    options = _grouped((types.partition(" to ")[::2], option) for types, _, option in parts)
+    targets = _grouped(((source, tuple(own)), target) for (source, target), own in options.items())
+    sources = _grouped(((", ".join(to), found), source) for (source, found), to in targets.items())
     return "; ".join(
         ", ".join(own) + (f" to {into}" if into else "") + _options(found)
         for (into, found), own in sources.items()
