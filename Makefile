@@ -118,13 +118,14 @@ $(KERNELS)/.kernels: $(KERNELS)/pyvenv.cfg pyproject.toml
 	@touch $@
 
 # NVRTC and CuPy are made for Linux and Windows alone.
-# A part of `test`: the GPU kernels for every architecture, compiled without a GPU (150 MB).
+# A part of `test`: the GPU kernels for every architecture, compiled without a GPU (150 MB), and some
+# quantizations: with EVERY=1 all (4 minutes).
 kernels:
 ifeq ($(shell uname -s),Darwin)
 	@echo "kernels: not compiled, there is no NVRTC for macOS"
 else
 	@$(MAKE) --no-print-directory $(KERNELS)/.kernels
-	$(KERNELS)/bin/python tools/compile_kernels.py
+	$(KERNELS)/bin/python tools/compile_kernels.py $(if $(EVERY),--all)
 endif
 
 # On macOS, where there is no NVRTC, all but PTX.
@@ -145,6 +146,7 @@ gpu-check: ## Prove and measure the GPU backend on this machine's GPU (5 minutes
 exhaustive: $(VENV)/.test build/reference.so ## Try all patterns and casts of narrow types against references, and the suite's sweeps (ARGS="--target numpy")
 	$(TOOLS) -m exhaustive $(ARGS)
 	$(if $(ARGS),,PYTHONDONTWRITEBYTECODE= $(BIN)/pytest $(SPREAD) -m sweep)
+	@$(if $(ARGS),,$(MAKE) --no-print-directory kernels EVERY=1)
 
 build/reference.so: tools/exhaustive/reference.c
 	@mkdir -p build

@@ -61,6 +61,8 @@ class Results:
     copy_bytes_per_s: float
     cast_vs_copy: dict[str, float]
     cast_mismatches: dict[str, int]
+    linear_vs_copy: dict[str, float]
+    linear_mismatches: dict[str, int]
     #: None where it could not be measured.
     shm_vs_copy: float | None
     client_shm_vs_copy: float | None
@@ -82,6 +84,9 @@ def measure() -> Results:
     _say("casts beside a copy, and beside NumPy's")
     cast_ratios, cast_mismatches = measured.casts(backend, device)
     device.trim()
+    _say("quantizations likewise")
+    linear_ratios, linear_mismatches = measured.quantizations(backend, device)
+    device.trim()
     _say("host tensors beside bare copies")
     pipeline, copies = _if_possible(partial(measured.pipeline, backend, device)) or (None, {})
     device.trim()
@@ -101,6 +106,8 @@ def measure() -> Results:
         copy_bytes_per_s=copy_rate,
         cast_vs_copy=cast_ratios,
         cast_mismatches=cast_mismatches,
+        linear_vs_copy=linear_ratios,
+        linear_mismatches=linear_mismatches,
         shm_vs_copy=None if shared is None else shared[0] / copy_rate,
         client_shm_vs_copy=None if shared is None else shared[1] / copy_rate,
         pipeline_vs_pcie=pipeline,
@@ -149,6 +156,10 @@ def rows(results: Results) -> Iterator[tuple[str, str, str, bool]]:
         yield f"cast {names}", f"{ratio:.3f} x", "", True
     for names, count in results.cast_mismatches.items():
         yield f"cast {names}", f"{count} mismatches", "0", count == 0
+    for names, ratio in results.linear_vs_copy.items():
+        yield names, f"{ratio:.3f} x", "", True
+    for names, count in results.linear_mismatches.items():
+        yield names, f"{count} mismatches", "0", count == 0
     yield ("shared memory over HTTP", *_ratio(results.shm_vs_copy, SHARED_TARGET))
     if results.client_shm_vs_copy is not None:
         yield "the same by the client", f"{results.client_shm_vs_copy:.3f} x", "", True

@@ -17,15 +17,24 @@ import numpy as np
 import tensor_round as tr
 from support.http.native_form import ieee754
 from support.services.server import Service
-from tensor_round.contract.call import Call
+from tensor_round.contract.call import Call, Parameters
 from tensor_round.contract.dtypes import BY_NAME, ROUNDABLE
-from tensor_round.contract.functions import Convert, RoundToIntegral
+from tensor_round.contract.functions import (
+    Convert,
+    Dequantize,
+    FakeQuantize,
+    Linear,
+    Quantize,
+    RoundToIntegral,
+)
 from tensor_round.contract.layout import Layout
 from tensor_round.contract.rounding import Rounding
+from tensor_round_service.backends import proof
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.backends.cuda.backend import CupyBackend
 from tensor_round_service.backends.cuda.cupy_device import CupyDevice
 from tensor_round_service.backends.cuda.device import Stream
+from tensor_round_service.backends.cuda.parameters import upload
 from tensor_round_service.backends.devices import DeviceBuffer
 from tensor_round_verify.patterns import samples
 
@@ -116,6 +125,56 @@ def casts(backend: CupyBackend, device: CupyDevice) -> tuple[dict[str, float], d
             host.round(call, operands, right)
             wrong = int(np.count_nonzero(found != right))
             mismatches[f"{' to '.join(names)} {rounding}"] = wrong
+    host.close()
+    return ratios, mismatches
+
+
+#: Quantizations that are timed and compared with NumPy's.
+LINEAR: tuple[tuple[Linear, str, str, str], ...] = (
+    (Quantize(), "float32", "float32", "int8"),
+    (Quantize(), "float16", "float16", "uint8"),
+    (Quantize(), "float32", "float32", "float8_e4m3fn"),
+    (Quantize(), "float32", "float32", "int4"),
+    (Dequantize(), "int8", "float32", "float32"),
+    (Dequantize(), "uint16", "float32", "float16"),
+    (FakeQuantize(), "float32", "float32", "float32"),
+)
+
+
+def quantizations(
+    backend: CupyBackend, device: CupyDevice
+) -> tuple[dict[str, float], dict[str, int]]:
+    """The same of quantization: speeds with one scale, with one a row of 1024, and one a column."""
+    nbytes = min(KERNEL_BYTES, device.total_bytes // 8 & -4096)
+    source, target = device.allocate(nbytes), device.allocate(nbytes)
+    ratios: dict[str, float] = {}
+    mismatches: dict[str, int] = {}
+    host = NumpyBackend()
+    with device.stream() as stream:
+        _fill(stream, source)
+        rate = 2 * nbytes / seconds(stream, lambda: stream.copy(source, target))
+        for function, *names in LINEAR:
+            dtype, scale, into = map(BY_NAME.__getitem__, names)
+            title, rows = f"{type(function).__name__} {names[0]} to {names[2]}", nbytes // 4096
+            moved = dtype.nbytes(rows << 10) + into.nbytes(rows << 10)
+            for way, counts in (("", (1, 1)), (" by rows", (rows, 1)), (" by columns", (1, 1024))):
+                given = Parameters.of((rows, 1024), Layout.of(scale, counts))
+                layouts = Layout.of(dtype, (rows, 1024)), Layout.of(into, (rows, 1024))
+                call = Call(function, *layouts, layouts[0].byte_length, given)
+                scales = np.ones(counts, scale.numpy).view(np.uint8).reshape(-1)
+                places = upload(stream, device.allocate, call, scales)
+                parts = (
+                    source.part(0, layouts[0].byte_length),
+                    target.part(0, layouts[1].byte_length),
+                )
+                work = partial(stream.run, function, dtype, into, *parts, rows << 10, places)
+                ratios[title + way] = moved / seconds(stream, work) / rate
+            mismatches[title] = 0
+            for call, payload in proof.quantizations(function, dtype, scale, into):
+                found, right = (np.empty(call.output.byte_length, np.uint8) for _ in range(2))
+                backend.round_on_device(call, payload, found)
+                host.round(call, payload, right)
+                mismatches[title] += int(np.count_nonzero(found != right))
     host.close()
     return ratios, mismatches
 

@@ -26,8 +26,7 @@ from .cases import ROUNDINGS, Case, compiled_conversions
 def write(folder: Path, case: Case, architecture: int, flush: bool) -> None:
     """Write one file."""
     kind = f"sm_{architecture}{'.ftz' if flush else ''}"
-    ptx = compiled(source(launch_of(*case, 1).kernel), f"compute_{architecture}", flush=flush)
-    text = ptx.decode() if isinstance(ptx, bytes) else ptx
+    _, text = compiled(source(launch_of(*case, 1).kernel), architecture, flush=flush)
     (folder / f"{case.file_name}.{kind}.ptx").write_text(text)
 
 

@@ -199,6 +199,14 @@ class Call:
         return self.input.is_dense and self.input.lies_like(self.output.strides)
 
     @cached_property
+    def is_run(self) -> bool:
+        """Whether the elements can be computed as they lie, one behind the other.
+
+        An element's parameters are known by its index: by its place if that is in C order.
+        """
+        return self.is_flat and (self.parameters is None or self.input.is_packed)
+
+    @cached_property
     def is_in_place(self) -> bool:
         """Whether the results can overwrite the input, whose elements are without gaps.
 
@@ -206,9 +214,7 @@ class Call:
         Narrower results lie at the beginning of the input's memory, each before the next operand.
         """
         fits = self.output.byte_length <= self.input.byte_length
-        # An element's parameters are known by its index: by its place if that is in C order.
-        is_ordered = self.parameters is None or self.input.is_packed
-        return (self.is_flat and is_ordered) and (
+        return self.is_run and (
             self.input.byte_length == self.output.byte_length
             if self.keeps_width
             else self.output.dtype.width < self.input.dtype.width and fits

@@ -11,6 +11,7 @@ from tensor_round.contract.dtypes import BY_NAME, DType
 from tensor_round.contract.functions import (
     Convert,
     Dequantize,
+    FakeQuantize,
     Function,
     Linear,
     Quantize,
@@ -21,6 +22,7 @@ from tensor_round.contract.layout import Layout
 from tensor_round.contract.rounding import Rounding
 
 from . import Bytes
+from .cpu.quantization import code_type
 
 _EVEN = Convert(Rounding.TIES_TO_EVEN)
 
@@ -281,6 +283,33 @@ _LINEAR_ROWS: tuple[tuple[Linear, tuple[str, str, str], int, int | None, dict[in
         7,
         {0x2805: 0x6400, 0x2819: 0x6402, 0xFFFF: 0x6E66, 0x0007: 0x0000, 0x0000: 0xB99A},
     ),
+    (
+        Quantize(),
+        ("float32", "float32", "int16"),
+        0x00000002,  # subnormal: flushed, it is a division by 0
+        0x8000,
+        {
+            0x00000001: 0x8000,
+            0x00000003: 0x8002,
+            0x00000005: 0x8002,
+            0x80000003: 0x8000,
+            0x00800000: 0x7FFF,
+            0x00000000: 0x8000,
+        },
+    ),
+    (
+        FakeQuantize(through=BY_NAME["uint8"]),
+        ("float32", "float32", "float32"),
+        0x00400000,  # subnormal, as the products are
+        1,
+        {
+            0x00400000: 0x00400000,
+            0x80200000: 0x00000000,  # -0.5 becomes the integer 0, which has no sign
+            0x80C00000: 0x80400000,
+            0x7F800000: 0x03FE0000,
+            0xFFC00000: 0x00000000,
+        },
+    ),
 )
 
 
@@ -311,7 +340,7 @@ def _known_linear(
     results: dict[int, int],
 ) -> Known:
     source, of_scale, target = map(BY_NAME.__getitem__, types)
-    codes = source if isinstance(function, Dequantize) else target
+    codes = code_type(function, source, target)
     points = [] if point is None else [point]
     given, scales = Layout.of(source, (len(results),)), Layout.of(of_scale, (1,))
     parameters = Parameters.of(given.shape, scales, codes if points else None)
@@ -325,6 +354,7 @@ _WITHOUT_PARAMETERS = tuple(
     _known(function, BY_NAME[source], BY_NAME[target], results)
     for function, source, target, results in _ROWS
 )
-KNOWN = (*_WITHOUT_PARAMETERS, *(_known_linear(*row) for row in _LINEAR_ROWS))
+KNOWN_LINEAR = tuple(_known_linear(*row) for row in _LINEAR_ROWS)
+KNOWN = (*_WITHOUT_PARAMETERS, *KNOWN_LINEAR)
 #: Those of conversions: the first rounds to integral values.
 KNOWN_CONVERSIONS = _WITHOUT_PARAMETERS[1:]

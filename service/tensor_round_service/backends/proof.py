@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 
 import numpy as np
 
-from tensor_round.contract.call import Call
+from tensor_round.contract.call import Call, Parameters
 from tensor_round.contract.dtypes import ROUNDABLE, DType
-from tensor_round.contract.functions import RoundToIntegral
+from tensor_round.contract.functions import Function, RoundToIntegral
 from tensor_round.contract.layout import Layout
 from tensor_round.contract.rounding import Rounding
 
 from . import Bytes, Round
-from .known_results import KNOWN_CONVERSIONS
+from .cpu.quantization import code_type
+from .known_results import KNOWN_CONVERSIONS, KNOWN_LINEAR
 
 #: Rounds on the device under test.
 DeviceRound = Callable[[Call, Bytes, Bytes], object]
+#: Scales of all kinds, with which kernels of quantization are proved: subnormal ones, too.
+_SCALES = (1.0, 0.1, 0.5, 3.0, 1 / 255, -0.7, 2.0**-9, 0.0, np.inf, np.nan, 1e-38, 1e30)
 
 
 class WrongBits(Exception):
@@ -44,12 +47,43 @@ def patterns(dtype: DType) -> Bytes:
     ).view(np.uint8)
 
 
+def quantizations(
+    function: Function, source: DType, scale: DType, target: DType
+) -> Iterator[tuple[Call, Bytes]]:
+    """Calls of linear quantization with payloads, of operands of all kinds by scales of all kinds.
+
+    A row of operands has each scale, then each scale every row. Zero points are integers alone.
+    """
+    with np.errstate(all="ignore"):
+        scales = np.array(_SCALES).astype(scale.numpy).view(np.uint8)
+    codes = code_type(function, source, target)
+    points = np.resize(patterns(codes)[::5], codes.nbytes(len(_SCALES)))
+    has_points = not codes.is_float
+    of_source = np.tile(patterns(source), len(_SCALES) if source.width <= 16 else 1)
+    length = source.count(of_source.size) // len(_SCALES)
+    operands = of_source[: source.nbytes(length * len(_SCALES))]
+    payload = np.concatenate([operands, scales, points[: points.size * has_points]])
+    for shape, counts in (
+        ((len(_SCALES), length), (len(_SCALES), 1)),
+        ((length, len(_SCALES)), (1, len(_SCALES))),
+    ):
+        parameters = Parameters.of(shape, Layout.of(scale, counts), codes if has_points else None)
+        given, made = Layout.of(source, shape), Layout.of(target, shape)
+        yield Call(function, given, made, given.byte_length, parameters), payload
+
+
 def prove(device_round: DeviceRound, host_round: Round) -> None:
     """Compile and run kernels of a device, and compare their bits with the host's.
 
-    They are all that round to integral values, and the conversions with known results. Others are
-    compiled when a request first has them. Raises :class:`WrongBits`.
+    They are all that round to integral values, and the conversions and quantizations with known
+    results. Others are compiled when a request first has them. Raises :class:`WrongBits`.
     """
+    for known in KNOWN_LINEAR:
+        parameters, function = known.call.parameters, known.call.function
+        assert parameters is not None
+        types = known.call.input.dtype, parameters.scale.dtype, known.call.output.dtype
+        for call, payload in ((known.call, known.operands), *quantizations(function, *types)):
+            _compare(device_round, host_round, call, payload)
     for known in KNOWN_CONVERSIONS:
         source, target = known.call.input.dtype, known.call.output.dtype
         operands = Layout.of(source, (source.count(patterns(source).size),))
@@ -70,6 +104,10 @@ def prove(device_round: DeviceRound, host_round: Round) -> None:
 
 def _prove_call(device_round: DeviceRound, host_round: Round, call: Call) -> None:
     operands = patterns(call.input.dtype)[: call.input.byte_length]
+    _compare(device_round, host_round, call, operands)
+
+
+def _compare(device_round: DeviceRound, host_round: Round, call: Call, operands: Bytes) -> None:
     result, expected = (np.empty(call.output.byte_length, np.uint8) for _ in range(2))
     device_round(call, operands.copy(), result)
     host_round(call, operands.copy(), expected)

@@ -10,17 +10,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from support.cases.array_cases import off_wire
 from support.cases.backend_calls import run
 from support.cases.linear_calls import (
     Operands,
+    check,
     drawn,
     linear_call,
     operands_of,
     payload_of,
     right,
 )
-from tensor_round.contract.call import Call
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.functions import Dequantize, FakeQuantize, Linear, Quantize
 from tensor_round_service.backends import Backend
@@ -32,19 +31,6 @@ SCALES = (*OPERANDS, "float8_e8m0fnu")
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int4", "uint4", "int32", "uint32")
 TARGETS = ("float32", "float16", "bfloat16")
 FLOATS = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float4_e2m1fn")
-
-
-def check(backend: Backend, call: Call, operands: Operands) -> None:
-    """Into new memory and, if the call allows it, in place."""
-    payload, want = payload_of(call, operands), right(call, operands)
-    for in_place in (False, True) if call.is_in_place else (False,):
-        with np.errstate(all="raise"):
-            made = run(backend, call, payload, in_place=in_place)
-        dtype = call.output.dtype
-        got = off_wire(made, dtype.name, want.size).view(dtype.bits)
-        wrong = np.flatnonzero(got != want)[:3]
-        told = [(hex(operands.x.reshape(-1)[i]), hex(got[i]), hex(want[i])) for i in wrong]
-        assert not told, (call, told)
 
 
 @pytest.mark.parametrize("some", [True, pytest.param(False, marks=pytest.mark.sweep)])

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from support.cases.array_cases import off_wire, on_wire
+from support.cases.backend_calls import run
 from tensor_round.contract.call import Call, Parameters
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.functions import Dequantize, FakeQuantize, Linear, Quantize
 from tensor_round.contract.layout import Layout
+from tensor_round_service.backends import Backend
 from tensor_round_verify.conversions.linear import dequantized, expanded, faked, quantized
 from tensor_round_verify.reference import INTEGER_WIDTHS, Bits, bits_type, width
 
@@ -131,3 +133,16 @@ def right(call: Call, operands: Operands) -> Bits:
     wide = found.astype(np.int64 if types[2].startswith("int") else np.uint64)
     codes = np.clip(wide << spare >> spare, *function.limits)
     return (codes & ((1 << width(types[2])) - 1)).astype(found.dtype)
+
+
+def check(backend: Backend, call: Call, operands: Operands) -> None:
+    """Hold a backend against the reference, in new memory and, if the call allows it, in place."""
+    payload, want = payload_of(call, operands), right(call, operands)
+    for in_place in (False, True) if call.is_in_place else (False,):
+        with np.errstate(all="raise"):
+            made = run(backend, call, payload, in_place=in_place)
+        dtype = call.output.dtype
+        got = off_wire(made, dtype.name, want.size).view(dtype.bits)
+        wrong = np.flatnonzero(got != want)[:3]
+        told = [(hex(operands.x.reshape(-1)[i]), hex(got[i]), hex(want[i])) for i in wrong]
+        assert not told, (call, told)

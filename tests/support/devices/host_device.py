@@ -23,6 +23,7 @@ from support.devices import host_kernels
 from tensor_round.contract.dtypes import DType
 from tensor_round.contract.functions import Function
 from tensor_round_service.backends import Bytes
+from tensor_round_service.backends.cuda.device import DeviceParameters
 from tensor_round_service.backends.cuda.kernels import (
     CARRIER_BYTES,
     STRIDED_COPY_KERNELS,
@@ -205,6 +206,8 @@ class HostStream:
         source: DeviceBuffer,
         target: DeviceBuffer,
         count: int,
+        parameters: DeviceParameters | None = None,
+        first: int = 0,
     ) -> None:
         assert source.nbytes == source_dtype.nbytes(count)
         assert target.nbytes == target_dtype.nbytes(count)
@@ -212,11 +215,18 @@ class HostStream:
         is_one = source.address == target.address and source.nbytes == target.nbytes
         is_before = source.address + source.nbytes <= target.address
         assert is_one or is_before or target.address + target.nbytes <= source.address
-        launch = launch_of(function, source_dtype, target_dtype, count)
+        scale = None if parameters is None else parameters.scale
+        launch = launch_of(function, source_dtype, target_dtype, count, scale)
         self._device.launched.add(launch.kernel)
-        places = source.address, launch.length, target.address, launch.threads
-        flushed = source_dtype.itemsize < 8
-        self._queue("run", lambda: host_kernels.run(launch.kernel, *places, flushed))
+        given: list[int] = []
+        if parameters is not None:
+            buffers = parameters.scales, parameters.points, parameters.dims
+            assert not any(buffer.address % CARRIER_BYTES for buffer in buffers)
+            given = [*(buffer.address for buffer in buffers), parameters.dims.nbytes // 12, first]
+        arguments = source.address, launch.length, *given, target.address, launch.threads
+        # Of float32, kernels of quantization have only operations that are not flushed.
+        flushed = source_dtype.itemsize < 8 and parameters is None
+        self._queue("run", lambda: host_kernels.run(launch.kernel, *arguments, flushed=flushed))
 
     def copy_strided(
         self,

@@ -6,6 +6,7 @@ import ctypes
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -13,13 +14,14 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from tensor_round_service.backends.cuda.conversions import conversion_kernel
+from tensor_round.contract.call import Call
 from tensor_round_service.backends.cuda.kernels import (
     ROUND_KERNELS,
     STRIDED_COPY_KERNELS,
     KernelSource,
 )
-from tensor_round_service.backends.known_results import KNOWN_CONVERSIONS
+from tensor_round_service.backends.cuda.launches import launch_of
+from tensor_round_service.backends.known_results import KNOWN
 
 #: What CUDA has and C++ has not. A thread of a GPU is a turn of a loop here.
 #: ``flushed`` sets what ``-ftz=true`` is on a GPU: subnormal operands and results become 0. A
@@ -46,6 +48,7 @@ static inline unsigned int __byte_perm(unsigned int a, unsigned int b, unsigned 
 }
 static inline float __uint_as_float(unsigned int b) { return same_bits<float>(b); }
 static inline unsigned int __float_as_uint(float v) { return same_bits<unsigned int>(v); }
+static inline double __dmul_rn(double x, double y) { return x * y; }
 static inline double __longlong_as_double(long long b) { return same_bits<double>(b); }
 static inline long long __double_as_longlong(double v) { return same_bits<long long>(v); }
 
@@ -63,30 +66,34 @@ static const unsigned long long FLUSH = 1ull << 24;
 #endif
 """
 
-#: ``length`` is the name of the second argument: the bytes, or the count of elements.
+#: The arguments are those of CuPy's kernel, its size, and whether it flushes.
 _FUNCTION = """
 namespace in_{name} {{
 {preamble}
-static __attribute__((noinline)) void loop(
-    const unsigned char* x, long long {length}, unsigned char* y, long long size) {{
+static __attribute__((noinline)) void loop({parameters}, long long size) {{
   for (ptrdiff_t i = 0; i < size; ++i) {{ {operation} }}
 }}
 }}
-extern "C" void {name}(const unsigned char* x, long long length, unsigned char* y, long long size,
-                       long long flushed) {{
+extern "C" void {name}({parameters}, long long size, long long flushed) {{
   const unsigned long long mode = get_mode();
   if (flushed) set_mode(mode | FLUSH);
-  in_{name}::loop(x, length, y, size);
+  in_{name}::loop({arguments}, size);
   set_mode(mode);
 }}
 """
-
-_SPREAD = """
-extern "C" void {name}(const unsigned char* x, const long long* dims, long long rank,
-                       long long first, unsigned char* y, long long size) {{
-  for (ptrdiff_t i = 0; i < size; ++i) {{ {operation} }}
-}}
-"""
+#: What the types of arrays' elements are in C.
+_TYPES = {
+    "uint8": "unsigned char",
+    "int32": "int",
+    "uint32": "unsigned int",
+    "int64": "long long",
+    "float32": "float",
+}
+#: PTX's operations of float32 that no option of its compiler changes, and C's.
+_PTX = re.compile(
+    r'asm\("(div|mul)\.rn\.f32 %0, %1, %2;" : "=f"\((\w+)\) : "f"\((\w+)\), "f"\((\w+)\)\)'
+)
+_MARKS = {"div": "/", "mul": "*"}
 
 #: No option here may change what an addition gives; views of bytes as words are meant.
 _OPTIONS = (
@@ -109,27 +116,39 @@ def compiler() -> str | None:
 
 
 def _text(kernel: KernelSource) -> str:
-    form = _SPREAD if kernel in STRIDED_COPY_KERNELS.values() else _FUNCTION
-    return form.format(
+    given = [each.split() for each in f"{kernel.inputs}, {kernel.outputs}".split(", ")]
+    return _FUNCTION.format(
         name=kernel.name,
-        preamble=kernel.preamble,
+        preamble=_PTX.sub(_in_c, kernel.preamble),
         operation=kernel.operation,
-        length=kernel.inputs.split()[-1],
+        parameters=", ".join(
+            f"{_TYPES[kind[-1]]}* {name}" if kind[0] == "raw" else f"long long {name}"
+            for *kind, name in given
+        ),
+        arguments=", ".join(name for *_, name in given),
     )
+
+
+def _in_c(operation: re.Match[str]) -> str:
+    name, result, left, right = operation.groups()
+    return f"{result} = {left} {_MARKS[name]} {right}"
 
 
 #: Where what was compiled stays: a service on this CPU as its device is a process of its own.
 _KEPT = Path(__file__).parents[3] / "build" / "host_kernels"
 
 
+def kernel_of(call: Call) -> KernelSource:
+    """The kernel of a call."""
+    scale = None if call.parameters is None else call.parameters.scale.dtype
+    return launch_of(call.function, call.input.dtype, call.output.dtype, 1, scale).kernel
+
+
 #: What all devices run: other kernels are compiled when they are wanted.
 _COMMON = (
     *ROUND_KERNELS.values(),
     *STRIDED_COPY_KERNELS.values(),
-    *(
-        conversion_kernel(known.call.function, known.call.input.dtype, known.call.output.dtype)
-        for known in KNOWN_CONVERSIONS
-    ),
+    *map(kernel_of, (known.call for known in KNOWN[1:])),
 )
 
 
@@ -167,7 +186,7 @@ def compile_together(kernels: Iterable[KernelSource]) -> None:
     _TOGETHER.update(dict.fromkeys(together, together))
 
 
-def run(kernel: KernelSource, *arguments: int) -> None:
+def run(kernel: KernelSource, *arguments: int, flushed: bool = False) -> None:
     """Run a kernel on host addresses and numbers; it lets the interpreter go meanwhile."""
     function = getattr(library(_TOGETHER.get(kernel, (kernel,))), kernel.name)
-    function(*map(ctypes.c_longlong, arguments))
+    function(*map(ctypes.c_longlong, (*arguments, flushed)))

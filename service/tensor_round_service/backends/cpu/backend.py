@@ -165,7 +165,7 @@ class NumpyBackend:
         """Make every element of ``target``, by the parameters behind the operands."""
         linear, count = Linear(call, source, self._stage(call)), call.output.element_count
         operands, results = source[: call.input.element_bytes], target[: call.output.element_bytes]
-        if not (call.is_flat and call.input.is_packed):
+        if not call.is_run:
             run_strided(linear.run, call, source, target)
         elif operands.size >= SPLIT_BYTES and self._threads > 1:
             self._run_on_all_cores(

@@ -43,7 +43,7 @@ class Granularity:
 
     def __init__(self, shape: Sequence[int], blocks: Sequence[int], most: int = TILE) -> None:
         """Tiles have up to ``most`` elements, or :data:`TILE` if parameters are copied for them."""
-        *self._outer, (self._columns, self._block) = _merged(shape, blocks)
+        *self._outer, (self._columns, self._block) = merged(shape, blocks)
         self._counts = [-(-size // block) for size, block in self._outer]
         self._is_repeated = all(count == 1 for count in self._counts)
         #: Rows in a dimension, of which groups have the same parameters, if these are long.
@@ -137,7 +137,7 @@ def _flattened(table: Numbers) -> Numbers:
     return np.ascontiguousarray(table).reshape(1, -1)
 
 
-def _merged(shape: Sequence[int], blocks: Sequence[int]) -> list[tuple[int, int]]:
+def merged(shape: Sequence[int], blocks: Sequence[int]) -> list[tuple[int, int]]:
     """Dimensions, as sizes and blocks, that have the same parameters in C order."""
     found: list[tuple[int, int]] = []
     for size, given in zip(shape, blocks, strict=True):

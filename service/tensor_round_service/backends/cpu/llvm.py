@@ -20,22 +20,19 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
-from tensor_round.contract.call import Call, Parameters
 from tensor_round.contract.dtypes import BY_NAME, DType
 from tensor_round.contract.functions import Function, RoundToIntegral
-from tensor_round.contract.layout import Layout
 from tensor_round.contract.rounding import Rounding
 
 from .. import Bytes
-from ..proof import patterns
-from . import llvm_quantization
+from ..proof import patterns, quantizations
 from .granularity import Numbers
 from .llvm_conversions import conversion_text, is_supported
 from .llvm_kernels import SPLIT_BYTES, module_text
 from .llvm_quantization import linear_text
 from .loops import Loop, loop
 from .parameters import Tile
-from .quantization import Linear, Stage, code_type
+from .quantization import Linear, Stage, has_linear_text
 
 logger = logging.getLogger(__name__)
 
@@ -51,9 +48,6 @@ MOST_ASKED = 256
 #: AMD's processors since Zen. They follow a run of memory across pages: float32 and float64 take
 #: up to a third longer if the kernels ask for the next page too. An Intel gained by that.
 _PREFETCHES_BY_ITSELF = "znver"
-
-#: Scales of all kinds, with which kernels of quantization are proved.
-_SCALES = (1.0, 0.1, 0.5, 3.0, 1 / 255, -0.7, 2.0**-9, 0.0, np.inf, np.nan, 1e-38, 1e30)
 
 #: Numbers of libraries, whose names differ.
 _numbers = itertools.count()
@@ -167,7 +161,7 @@ def _has_text(work: Work) -> bool:
         case function, source, target:
             return is_supported(function, source, target)
         case function, source, scale, target:
-            return llvm_quantization.is_supported(function, source, scale, target)
+            return has_linear_text(function, source, scale, target)
     return False
 
 
@@ -268,26 +262,11 @@ def proved_stage(
     found: Stage, function: Function, source: DType, scale: DType, target: DType
 ) -> Stage:
     """Return the kernel if it gives NumPy's bits, else raise :class:`CannotCompile`."""
-    with np.errstate(all="ignore"):
-        scales = np.array(_SCALES).astype(scale.numpy).view(np.uint8)
-    codes = code_type(function, source, target)
-    points = np.resize(patterns(codes)[::5], codes.nbytes(len(_SCALES)))
-    has_points = not codes.is_float
-    of_source = np.tile(patterns(source), len(_SCALES) if source.width <= 16 else 1)
-    length = source.count(of_source.size) // len(_SCALES)
-    operands = of_source[: source.nbytes(length * len(_SCALES))]
-    payload = np.concatenate([operands, scales, points[: points.size * has_points]])
-    # A row of operands with each scale, and each scale in every row.
-    for shape, counts in (
-        ((len(_SCALES), length), (len(_SCALES), 1)),
-        ((length, len(_SCALES)), (1, len(_SCALES))),
-    ):
-        parameters = Parameters.of(shape, Layout.of(scale, counts), codes if has_points else None)
-        given, made = Layout.of(source, shape), Layout.of(target, shape)
-        call = Call(function, given, made, given.byte_length, parameters)
+    for call, payload in quantizations(function, source, scale, target):
+        made = call.output
         expected, result = (np.empty(made.byte_length, np.uint8) for _ in range(2))
         for stage, into in ((None, expected), (found, result)):
-            Linear(call, payload, stage).run(operands, into, made.element_count)
+            Linear(call, payload, stage).run(payload, into, made.element_count)
         if not np.array_equal(result, expected):
             types = f"{source.name} to {target.name}"
             raise CannotCompile(f"{types} by {scale.name} differs from NumPy's")

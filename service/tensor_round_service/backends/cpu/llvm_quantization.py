@@ -14,18 +14,15 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from tensor_round.contract.dtypes import BY_NAME, DType
-from tensor_round.contract.functions import Convert, Dequantize, FakeQuantize, Function, Quantize
-from tensor_round.contract.rounding import Rounding
+from tensor_round.contract.dtypes import DType
+from tensor_round.contract.functions import Dequantize, FakeQuantize, Function, Quantize
 
 from .conversion_rule import ends
 from .llvm_conversions import FLOAT32, FLOAT64, narrowed_text, widened_text
 from .llvm_kernels import PREFETCH
 from .llvm_loops import EACH, EACH_REST, LANES, ONE, ONE_REST, ROWS
-from .quantization import code_type
+from .quantization import code_type, work_type
 
-_TO_NEAREST = Convert(Rounding.TIES_TO_EVEN)
-_NARROW_SCALES = (BY_NAME["float16"], BY_NAME["bfloat16"])
 _GRID = 1.5 * 2**23
 
 _LINE = """
@@ -105,43 +102,13 @@ _PUT = """
   call void @narrowed({products} %product, ptr %to)"""
 
 
-def is_supported(function: Function, source: DType, scale: DType, target: DType) -> bool:
-    """Whether there is a text. That of 8-bit floats and of float4 is without zero points.
-
-    Limits have none: callers choose them, each would take a text of the few that are compiled.
-    """
-    if not scale.is_float or scale.width > 32:
-        return False
-    if isinstance(function, Quantize) and function.limits is not None:
-        return False
-    if isinstance(function, Dequantize):
-        return _has_few_bits(source) and _is_operand(target)
-    assert isinstance(function, Quantize)
-    kind = function.quotient_type(scale)
-    is_narrow = kind in _NARROW_SCALES and max(source.width, scale.width) <= 16
-    if not (_is_operand(source) and (kind in (None, FLOAT32) or is_narrow)):
-        return False
-    if isinstance(function, FakeQuantize):
-        through = function.through
-        return not through.is_float and through.width <= 16 and _is_operand(target)
-    return _has_few_bits(target) and not (target.is_float and is_narrow)
-
-
-def _is_operand(dtype: DType) -> bool:
-    return dtype is FLOAT32 or dtype in _NARROW_SCALES
-
-
-def _has_few_bits(dtype: DType) -> bool:
-    return dtype.width <= (8 if dtype.is_float else 16) and dtype.exponent_bits != dtype.width
-
-
 def linear_text(
     function: Function, source: DType, scale: DType, target: DType, *, prefetch: bool
 ) -> str:
     """The LLVM module of a supported function, with ``one`` and ``each``."""
     codes = code_type(function, source, target)
     quotients = function.quotient_type(scale) if isinstance(function, Quantize) else None
-    work = _work(function, codes, scale, target)
+    work = work_type(function, codes, scale, target)
     bits = 8 * codes.itemsize
     lowest, highest = (0, 0) if codes.is_float else ends(codes)
     dropped = 0 if quotients is None else FLOAT32.mantissa_bits - quotients.mantissa_bits
@@ -200,11 +167,3 @@ def _body(function: Function, codes: DType, dropped: int, work: DType) -> Iterat
         yield _LEVELS
     yield _DOUBLE_PRODUCT if work is FLOAT64 else _SINGLE_PRODUCT
     yield _PUT
-
-
-def _work(function: Function, codes: DType, scale: DType, target: DType) -> DType:
-    """The float of products that are rounded once, or of quotients that become floats."""
-    bits = codes.mantissa_bits + 1 if codes.is_float else codes.width
-    is_exact = bits + scale.mantissa_bits + 1 <= FLOAT32.mantissa_bits + 1
-    is_quantized = isinstance(function, Quantize) and not isinstance(function, FakeQuantize)
-    return FLOAT32 if is_quantized or is_exact or target is FLOAT32 else FLOAT64

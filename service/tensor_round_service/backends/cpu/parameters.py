@@ -8,12 +8,26 @@ from typing import Any
 import numpy as np
 
 from tensor_round.contract import host_memory
+from tensor_round.contract.call import Call
 from tensor_round.contract.layout import Layout
 
 from .. import Bytes
 from .granularity import TILE, Numbers
 
 Kind = type[np.number[Any]]
+
+
+def memory_of(call: Call, given: Bytes) -> tuple[Bytes, Bytes]:
+    """The bytes of a call's scales, and those of its zero points: none without any.
+
+    ``given`` are those behind the operands in its payload.
+    """
+    parameters = call.parameters
+    assert parameters is not None
+    if parameters.constants is not None:
+        given = np.frombuffer(parameters.constants, np.uint8)
+    length = parameters.scale.byte_length
+    return given[:length], given[length:]
 
 
 class Parameter:

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from tensor_round.contract import host_memory
 from tensor_round.contract.call import Call
-from tensor_round.contract.dtypes import DType
+from tensor_round.contract.dtypes import BY_NAME, DType
 from tensor_round.contract.functions import Convert, Dequantize, FakeQuantize, Function, Quantize
 from tensor_round.contract.rounding import Rounding
 
@@ -33,11 +33,13 @@ from .. import Bytes
 from .conversion_rule import ends
 from .conversions import FLOAT32, FLOAT64, chain, convert
 from .granularity import LONG, TILE, Granularity, Numbers, Place, against
-from .parameters import Kind, Parameter, Tile
+from .parameters import Kind, Parameter, Tile, memory_of
 
 #: The sum of this and an integer below 2^22 has that integer in its last bits.
 _GRID = np.float32(1.5 * 2**23)
 _BASE = int(_GRID.view(np.int32))
+#: The types beside float32 of operands that texts have, and of quotients by scales of 16 bits.
+_NARROW = (BY_NAME["float16"], BY_NAME["bfloat16"])
 #: Elements that a compiled kernel computes at once.
 COMPILED_TILE = 1 << 20
 #: Operands from this size on are split among threads.
@@ -57,6 +59,44 @@ def code_type(function: Function, source: DType, target: DType) -> DType:
     return source if isinstance(function, Dequantize) else target
 
 
+def has_linear_text(function: Function, source: DType, scale: DType, target: DType) -> bool:
+    """Whether LLVM and CUDA C have a text. That of floats is without zero points.
+
+    Limits have none: callers choose them, each would take a text of the few that are compiled.
+    """
+    if not scale.is_float or scale.width > 32:
+        return False
+    if isinstance(function, Quantize) and function.limits is not None:
+        return False
+    if isinstance(function, Dequantize):
+        return _has_few_bits(source) and _is_operand(target)
+    assert isinstance(function, Quantize)
+    kind = function.quotient_type(scale)
+    is_narrow = kind in _NARROW and max(source.width, scale.width) <= 16
+    if not (_is_operand(source) and (kind in (None, FLOAT32) or is_narrow)):
+        return False
+    if isinstance(function, FakeQuantize):
+        through = function.through
+        return not through.is_float and through.width <= 16 and _is_operand(target)
+    return _has_few_bits(target) and not (target.is_float and is_narrow)
+
+
+def _is_operand(dtype: DType) -> bool:
+    return dtype is FLOAT32 or dtype in _NARROW
+
+
+def _has_few_bits(dtype: DType) -> bool:
+    return dtype.width <= (8 if dtype.is_float else 16) and dtype.exponent_bits != dtype.width
+
+
+def work_type(function: Function, codes: DType, scale: DType, target: DType) -> DType:
+    """The float of products that are rounded once, or of quotients that become floats."""
+    bits = codes.mantissa_bits + 1 if codes.is_float else codes.width
+    is_exact = bits + scale.mantissa_bits + 1 <= FLOAT32.mantissa_bits + 1
+    is_quantized = isinstance(function, Quantize) and not isinstance(function, FakeQuantize)
+    return FLOAT32 if is_quantized or is_exact or target is FLOAT32 else FLOAT64
+
+
 class Linear:
     """The kernel of one call with parameters, which lie behind its operands.
 
@@ -69,14 +109,12 @@ class Linear:
         self._source, self._target = call.input.dtype, call.output.dtype
         most = TILE if stage is None else COMPILED_TILE
         self._granularity = Granularity(call.input.shape, parameters.blocks, most)
-        given = payload[call.input.byte_length :]
-        if parameters.constants is not None:
-            given = np.frombuffer(parameters.constants, np.uint8)
+        scales, points = memory_of(call, payload[call.input.byte_length :])
         scale, point = parameters.scale, None
         if parameters.zero_point is not None:
-            point = Parameter(given[scale.byte_length :], parameters.zero_point)
+            point = Parameter(points, parameters.zero_point)
             point = point if point.is_point else None
-        self._parameters = Parameter(given, scale), point
+        self._parameters = Parameter(scales, scale), point
         if stage is None or (point is not None and point.is_float):
             types = self._source, scale.dtype, self._target
             stage = _STAGES[type(function)](function, *types, point is not None)

@@ -24,6 +24,7 @@ from ..devices import DeviceBuffer, DeviceFailed, OutOfDeviceMemory
 from ..proof import DeviceRound, prove
 from .device import Device, Stream
 from .memory import PinnedMemory
+from .parameters import can_run, upload
 from .pipeline import Pipeline, SourceCorrupted, round_resident
 
 logger = logging.getLogger(__name__)
@@ -33,6 +34,7 @@ logger = logging.getLogger(__name__)
 SIZES = tuple(1 << power for power in range(14, 25))
 #: Repetitions, of which the fastest counts.
 TRIES = 5
+_NOTHING: Bytes = np.empty(0, np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,7 @@ class CupyBackend:
         Raises :class:`DeviceOutOfMemory` if the policy has no fallback, and
         :class:`~.pipeline.SourceCorrupted` if no fallback is possible.
         """
-        if self._is_for_host(call):
+        if self._is_for_host(call, source):
             return self._host.round(call, source, target)
         pipeline = self._next_pipeline()
         try:
@@ -135,7 +137,7 @@ class CupyBackend:
 
     def round_on_device(self, call: Call, source: Bytes, target: Bytes) -> str:
         """:meth:`round` on a device if that has a kernel, without regard to the policy."""
-        if call.parameters is not None:
+        if not can_run(call, source[call.input.byte_length :]):
             return self._host.round(call, source, target)
         self._run(lambda pipeline: pipeline.round(call, source, target), self._next_pipeline())
         return self.name
@@ -160,12 +162,28 @@ class CupyBackend:
         """
         return self._pipeline(device).device.import_memory(handle)
 
+    def can_run_resident(self, call: Call, given: Bytes) -> bool:
+        """See :class:`~..devices.DeviceMemory`."""
+        return can_run(call, given)
+
     def round_resident(
-        self, device: int, call: Call, source: DeviceBuffer, target: DeviceBuffer
+        self,
+        device: int,
+        call: Call,
+        source: DeviceBuffer,
+        target: DeviceBuffer,
+        given: Bytes = _NOTHING,
     ) -> str:
-        """:meth:`round` within a device's memory."""
+        """:meth:`round` within a device's memory, with parameters from the host's."""
         allocate = self._pipeline(device).device.allocate
-        self._on_stream(device, lambda s: round_resident(s, allocate, call, source, target))
+
+        def work(stream: Stream) -> None:
+            parameters = upload(stream, allocate, call, given)
+            round_resident(stream, allocate, call, source, target, parameters)
+            if parameters is not None:
+                stream.wait()  # their memory must not be allocated again before
+
+        self._on_stream(device, work)
         return self.name
 
     def download(self, device: int, source: DeviceBuffer, target: Bytes) -> None:
@@ -197,13 +215,15 @@ class CupyBackend:
         for pipeline in self._pipelines:
             pipeline.close()
 
-    def _is_for_host(self, call: Call) -> bool:
-        # The host copies faster, as integers are that are rounded. It alone quantizes.
-        if self._lost or call.is_copy or call.parameters is not None:
+    def _is_for_host(self, call: Call, payload: Bytes) -> bool:
+        # The host copies faster, as integers are that are rounded.
+        if self._lost or call.is_copy:
             return True
         nbytes = max(call.input.byte_length, call.output.byte_length)
         least = self.policy.min_bytes
-        return nbytes < least.get(call.input.dtype, max(least.values(), default=0))
+        if nbytes < least.get(call.input.dtype, max(least.values(), default=0)):
+            return True
+        return not can_run(call, payload[call.input.byte_length :])
 
     def _next_pipeline(self) -> Pipeline:
         return self._pipelines[next(self._turns) % len(self._pipelines)]

@@ -14,6 +14,7 @@ never loads again, so the result may take the operands' place.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
@@ -97,6 +98,11 @@ __device__ __forceinline__ word converted(const word x) {{
 {operand}{rounded}  return {result};
 }}
 """
+#: Of a type to itself; NaNs keep their bits.
+_SAME = """
+typedef unsigned int word;
+__device__ __forceinline__ word converted(const word x) { return x; }
+"""
 #: Rounds the fraction at its place in the pattern, so that a carry walks into the exponent.
 _REDUCED = """
 __device__ __forceinline__ word converted(const word x) {{
@@ -111,24 +117,24 @@ __device__ __forceinline__ word converted(const word x) {{
 
 #: A part is what a register holds of a carrier: an element, or several.
 _RUN = """
-struct alignas({source_bytes}) Operands {{ {source_part} parts[{source_parts}]; }};
+{setup}struct alignas({source_bytes}) Operands {{ {source_part} parts[{source_parts}]; }};
 struct alignas({target_bytes}) Results {{ {target_part} parts[{target_parts}]; }};
 const long long whole = count / {n};
-if (i < whole) {{
+if (i < whole{fits}) {{
   const Operands operands = ((const Operands*)&x[0])[i];
   Results results = {{}};
   #pragma unroll
   for (int k = 0; k < {n}; ++k)
-    results.parts[k / {target_each}] |= tensor_round::converted(
+    results.parts[k / {target_each}] |= {apply}(
       operands.parts[k / {source_each}] >> k % {source_each} * {source_width} & {source_ones:#x}
     ) << k % {target_each} * {target_width};
   ((Results*)&y[0])[i] = results;
 }} else {{
-  for (long long k = whole * {n}; k < count; k += {target_pack}) {{
+  for (long long k = {begin}; k < {end}; k += {target_pack}) {{
     {target_pattern} results = 0;
     for (long long j = k; j < count & j < k + {target_pack}; ++j) {{
       const {source_pattern} operands = ((const {source_pattern}*)&x[0])[j / {source_pack}];
-      results |= tensor_round::converted(
+      results |= {apply_alone}(
         operands >> j % {source_pack} * {source_width} & {source_ones:#x}
       ) << j % {target_pack} * {target_width};
     }}
@@ -154,15 +160,27 @@ def conversion_kernel(function: Function, source: DType, target: DType) -> Kerne
     share no byte.
     """
     name, bits, body = _TEXTS[type(function)](function, source, target)
-    word, clz = _WORD[bits]
-    words = _WORDS.format(bits=bits, most=(1 << bits) - 1, half=1 << (bits - 1), clz=clz)
     return KernelSource(
         name=f"tensor_round_{name}",
         inputs="raw uint8 x, int64 count",
         outputs="raw uint8 y",
-        preamble=f"namespace tensor_round {{\ntypedef {word} word;{words}{body}}}\n",
-        operation=_run(source, target),
+        preamble=f"namespace tensor_round {{\n{_with_words(bits, body)}}}\n",
+        operation=run_text(source, target),
     )
+
+
+def converted_text(source: DType, target: DType, *, saturates: bool = False) -> str:
+    """The function ``converted`` alone, of an operand's pattern, for ties to even."""
+    if source is target:
+        return _SAME
+    function = distinct(Convert(Rounding.TIES_TO_EVEN, saturates), source, target)
+    return _with_words(*_converted(function, source, target))
+
+
+def _with_words(bits: int, body: str) -> str:
+    word, clz = _WORD[bits]
+    words = _WORDS.format(bits=bits, most=(1 << bits) - 1, half=1 << (bits - 1), clz=clz)
+    return f"typedef {word} word;{words}{body}"
 
 
 def elements(source: DType, target: DType) -> int:
@@ -320,7 +338,24 @@ def _is_nan(dtype: DType) -> str:
     }[dtype.specials]
 
 
-def _run(source: DType, target: DType) -> str:
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a thread does to the patterns of its elements, as C.
+
+    After ``setup`` it applies ``apply`` to those of a whole carrier, if ``fits`` allows it, and
+    ``apply_alone`` to those of ``begin`` to ``end`` one by one.
+    """
+
+    setup: str = ""
+    fits: str = ""
+    apply: str = "tensor_round::converted"
+    apply_alone: str = "tensor_round::converted"
+    begin: str = "whole * {n}"
+    end: str = "count"
+
+
+def run_text(source: DType, target: DType, run: Run = Run()) -> str:
+    """What a thread does, as :class:`Run` has it; ``{n}`` there are the elements of a thread."""
     n = elements(source, target)
     parts: dict[str, object] = {}
     for side, dtype in (("source", source), ("target", target)):
@@ -336,7 +371,8 @@ def _run(source: DType, target: DType) -> str:
             f"{side}_pattern": PATTERNS[dtype.itemsize],
             f"{side}_pack": 8 * dtype.itemsize // dtype.width,
         }
-    return _RUN.format(n=n, **parts)
+    made = {name: text.format(n=n) for name, text in asdict(run).items()}
+    return _RUN.format(n=n, **made, **parts)
 
 
 #: The makers of kernels, by the kind of function.

@@ -18,6 +18,7 @@ from tensor_round.contract.functions import Function
 
 from .. import Bytes
 from ..devices import DeviceBuffer, DeviceFailed, DeviceMissing, OutOfDeviceMemory
+from .device import DeviceParameters
 from .kernels import STRIDED_COPY_KERNELS, KernelSource
 from .launches import launch_of
 
@@ -221,13 +222,23 @@ class CupyStream:
         source: DeviceBuffer,
         target: DeviceBuffer,
         count: int,
+        parameters: DeviceParameters | None = None,
+        first: int = 0,
     ) -> None:
         """Launch a function's kernel on this stream, which must be the current one."""
-        launch = launch_of(function, source_dtype, target_dtype, count)
+        scale = None if parameters is None else parameters.scale
+        launch = launch_of(function, source_dtype, target_dtype, count, scale)
         with _failures():
-            _compiled(launch.kernel)(
-                self._array(source), launch.length, self._array(target), size=launch.threads
-            )
+            inputs = [self._array(source), launch.length]
+            if parameters is not None:
+                inputs += [
+                    self._array(parameters.scales, cupy.float32),
+                    self._array(parameters.points, cupy.int32),
+                    self._array(parameters.dims, cupy.uint32),
+                    parameters.dims.nbytes // (3 * 4),
+                    first,
+                ]
+            _compiled(launch.kernel)(*inputs, self._array(target), size=launch.threads)
 
     def copy_strided(
         self,

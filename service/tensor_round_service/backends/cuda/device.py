@@ -6,7 +6,9 @@ kernels. The rest of this package does not depend on the implementation.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Protocol
 
 from tensor_round.contract.dtypes import DType
@@ -14,6 +16,24 @@ from tensor_round.contract.functions import Function
 
 from .. import Bytes
 from ..devices import DeviceBuffer
+
+#: Allocates device memory; raises :class:`OutOfDeviceMemory`.
+Allocate = Callable[[int], DeviceBuffer]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceParameters:
+    """The parameters of a call in a device's memory.
+
+    ``scales`` are numbers of the type ``scale`` in float32, ``points`` an int32 for each. ``dims``
+    has three uint32 for each dimension, the innermost first: its size, that of its blocks, and the
+    step between the parameters of two blocks. One parameter for all has none.
+    """
+
+    scale: DType
+    scales: DeviceBuffer
+    points: DeviceBuffer
+    dims: DeviceBuffer
 
 
 class Stream(AbstractContextManager["Stream"], Protocol):
@@ -44,11 +64,14 @@ class Stream(AbstractContextManager["Stream"], Protocol):
         source: DeviceBuffer,
         target: DeviceBuffer,
         count: int,
+        parameters: DeviceParameters | None = None,
+        first: int = 0,
     ) -> None:
         """Apply a function to ``count`` elements of ``source``, one behind the other.
 
         Both addresses must be multiples of 16. They may be equal if both types have one width;
-        otherwise the buffers share no byte.
+        otherwise the buffers share no byte. ``parameters`` are those of linear quantization, by the
+        numbers of elements in their tensor, from ``first`` on.
         """
 
     def copy_strided(

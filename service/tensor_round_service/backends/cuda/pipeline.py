@@ -8,7 +8,7 @@ of any size need no further device memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -24,8 +24,9 @@ from tensor_round.contract.layout import packed_strides
 from .. import Bytes
 from ..cpu.backend import clear_spare_bits
 from ..devices import DeviceBuffer, DeviceFailed, OutOfDeviceMemory
-from .device import Device, Stream
+from .device import Allocate, Device, DeviceParameters, Stream
 from .kernels import CARRIER_BYTES
+from .parameters import upload
 
 #: Slots of a device. Three would be enough if threads were never delayed.
 SLOTS = 4
@@ -41,9 +42,6 @@ LAUNCH = 1 << 30
 MAX_RANK = 32
 #: Size of the description of the dimensions; see :func:`dims`.
 DIMS_BYTES = MAX_RANK * 3 * 8
-
-#: Allocates device memory; raises :class:`~.device.OutOfDeviceMemory`.
-Allocate = Callable[[int], DeviceBuffer]
 
 
 class SourceCorrupted(DeviceFailed):
@@ -83,9 +81,13 @@ class Turns:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Some elements of a run; ``turns`` are None if operands stay, or may be computed again."""
+    """Some elements of a run; ``turns`` are None if operands stay, or may be computed again.
+
+    ``first`` is the number of its first element.
+    """
 
     number: int
+    first: int
     count: int
     source: Bytes
     target: Bytes
@@ -101,7 +103,7 @@ class PipelineSlot:
         self._scratch: DeviceBuffer = device.allocate(PIECE_BYTES)
         self._staging: Bytes = device.staging(PIECE_BYTES)
 
-    def run(self, call: Call, piece: Piece) -> None:
+    def run(self, call: Call, piece: Piece, parameters: DeviceParameters | None) -> None:
         """Apply a call's function to a piece, into its target or in place."""
         source, target, turns = piece.source, piece.target, piece.turns
         operand = result = self._scratch.part(0, source.size)
@@ -118,7 +120,8 @@ class PipelineSlot:
                 stream.copy_in(staged, operand)
             if not call.is_copy:
                 dtypes = call.input.dtype, call.output.dtype
-                stream.run(call.function, *dtypes, operand, result, piece.count)
+                run = call.function, *dtypes, operand, result, piece.count
+                stream.run(*run, parameters, piece.first)
             if turns:
                 stream.wait()
                 turns.read(piece.number)
@@ -136,13 +139,16 @@ class PipelineSlot:
                 stream.copy_out(result, target)
                 stream.wait()
 
-    def rearrange(self, call: Call, source: Bytes, target: Bytes) -> None:
+    def rearrange(
+        self, call: Call, source: Bytes, target: Bytes, parameters: DeviceParameters | None
+    ) -> None:
         """Execute a call with strides, with the whole tensor in newly allocated device memory."""
+        operands = source[: call.input.byte_length]
         with self.queue() as stream:
-            operand = self._device.allocate(source.size)
+            operand = self._device.allocate(operands.size)
             result = self._device.allocate(target.size)
-            stream.copy_in(source, operand)
-            round_resident(stream, self._device.allocate, call, operand, result)
+            stream.copy_in(operands, operand)
+            round_resident(stream, self._device.allocate, call, operand, result, parameters)
             stream.copy_out(result, target)
 
     @contextmanager
@@ -178,16 +184,23 @@ class Pipeline:
         Raises :class:`OutOfDeviceMemory`, :class:`DeviceFailed` and :class:`SourceCorrupted`.
         After the first two the source is unchanged, or partly rounded if it is the target.
         """
-        if not call.is_flat:
+        parameters = None
+        if call.parameters is not None:
+            with self.slot() as slot, slot.queue() as stream:
+                given = source[call.input.byte_length :]
+                parameters = upload(stream, self.device.allocate, call, given)
+        if not call.is_run:
             with self.slot() as slot:
-                slot.rearrange(call, source, target)
+                slot.rearrange(call, source, target, parameters)
             return
-        self._run_pieces(call, source, target)
+        self._run_pieces(call, source, target, parameters)
         target[call.output.element_bytes :] = 0
         if call.output.has_spare_bits:
             clear_spare_bits(target, call.output)
 
-    def _run_pieces(self, call: Call, source: Bytes, target: Bytes) -> None:
+    def _run_pieces(
+        self, call: Call, source: Bytes, target: Bytes, parameters: DeviceParameters | None
+    ) -> None:
         dtype, into = call.input.dtype, call.output.dtype
         widths = dtype.width if call.keeps_width else dtype.width + into.width
         parts = cut(call.input.element_count, widths)
@@ -199,6 +212,7 @@ class Pipeline:
         pieces = [
             Piece(
                 number,
+                part.start,
                 part.stop - part.start,
                 source[dtype.nbytes(part.start) : dtype.nbytes(part.stop)],
                 target[into.nbytes(part.start) : into.nbytes(part.stop)],
@@ -207,12 +221,12 @@ class Pipeline:
             for number, part in enumerate(parts)
         ]
         if len(pieces) == 1:
-            self._run_piece(call, pieces[0])
+            self._run_piece(call, pieces[0], parameters)
             return
         pending: list[Future[None]] = []
         try:
             for piece in pieces:
-                pending.append(self._threads.submit(self._run_piece, call, piece))
+                pending.append(self._threads.submit(self._run_piece, call, piece, parameters))
         finally:
             # Return only when the device does not write into the caller's memory any more.
             wait(pending)
@@ -223,10 +237,10 @@ class Pipeline:
                 raise SourceCorrupted("some operands are overwritten already") from failure
             raise failure
 
-    def _run_piece(self, call: Call, piece: Piece) -> None:
+    def _run_piece(self, call: Call, piece: Piece, parameters: DeviceParameters | None) -> None:
         try:
             with self.slot() as slot:
-                slot.run(call, piece)
+                slot.run(call, piece, parameters)
         except BaseException:
             if piece.turns:
                 piece.turns.fail()
@@ -272,7 +286,12 @@ def _drained(stream: Stream) -> Iterator[None]:
 
 
 def round_resident(
-    stream: Stream, allocate: Allocate, call: Call, source: DeviceBuffer, target: DeviceBuffer
+    stream: Stream,
+    allocate: Allocate,
+    call: Call,
+    source: DeviceBuffer,
+    target: DeviceBuffer,
+    parameters: DeviceParameters | None = None,
 ) -> None:
     """Queue a call on ``source``, the input's bytes, into ``target``, the output's bytes.
 
@@ -284,14 +303,14 @@ def round_resident(
         stream.copy(source, aligned)
         is_one = call.is_in_place and call.keeps_width
         result = aligned if is_one else allocate(target.nbytes)
-        round_resident(stream, allocate, call, aligned, result)
+        round_resident(stream, allocate, call, aligned, result, parameters)
         stream.copy(result, target)
         # The temporary memory must not be allocated again before its use has ended.
         stream.wait()
         return
     input, output, count = call.input, call.output, call.input.element_count
-    if call.is_flat:
-        _run(stream, allocate, call, source, target, count)
+    if call.is_run:
+        _run(stream, allocate, call, source, target, count, parameters)
         stream.clear(target.part(output.element_bytes, target.nbytes))
         if output.has_spare_bits:
             _clear_spare_bits(stream, target.part(output.element_bytes - 1, output.element_bytes))
@@ -304,7 +323,7 @@ def round_resident(
         _run(stream, allocate, call, target, target, whole)
         stream.clear(target.part(output.dtype.nbytes(whole), target.nbytes))
     else:
-        _convert_strided(stream, allocate, call, source, target)
+        _convert_strided(stream, allocate, call, source, target, parameters)
 
 
 def _clear_spare_bits(stream: Stream, last: DeviceBuffer) -> None:
@@ -318,7 +337,12 @@ def _clear_spare_bits(stream: Stream, last: DeviceBuffer) -> None:
 
 
 def _convert_strided(
-    stream: Stream, allocate: Allocate, call: Call, source: DeviceBuffer, target: DeviceBuffer
+    stream: Stream,
+    allocate: Allocate,
+    call: Call,
+    source: DeviceBuffer,
+    target: DeviceBuffer,
+    parameters: DeviceParameters | None,
 ) -> None:
     """Convert between packed elements, where one layout or both are not packed."""
     input, output, count = call.input, call.output, call.input.element_count
@@ -331,7 +355,7 @@ def _convert_strided(
     if not output.is_packed:
         result = allocate(output.dtype.nbytes(count))
     stream.clear(target)
-    _run(stream, allocate, call, operand, result, count)
+    _run(stream, allocate, call, operand, result, count, parameters)
     if not output.is_packed:
         spread = dims(output.shape, packed, output.strides)
         _copy_strided(stream, allocate, output.dtype.itemsize, spread, result, target)
@@ -345,6 +369,7 @@ def _run(
     source: DeviceBuffer,
     target: DeviceBuffer,
     count: int,
+    parameters: DeviceParameters | None = None,
 ) -> None:
     """Apply the function to a run of elements."""
     dtype, into = call.input.dtype, call.output.dtype
@@ -362,7 +387,7 @@ def _run(
                 stream.copy(operands, results)
             continue
         made = results if result is None else result.part(0, results.nbytes)
-        stream.run(call.function, dtype, into, operands, made, stop - start)
+        stream.run(call.function, dtype, into, operands, made, stop - start, parameters, start)
         if result:
             stream.copy(made, results)
     if result:

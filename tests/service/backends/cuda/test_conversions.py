@@ -113,7 +113,7 @@ def by_kernel(pair: Pair, operands: Bytes, count: int, *, over: bool) -> Bytes:
     source = target[: operands.size] if over else aligned(operands.size)
     source[:] = operands
     addresses = source.ctypes.data, launch.length, target.ctypes.data, launch.threads
-    host_kernels.run(launch.kernel, *addresses, True)
+    host_kernels.run(launch.kernel, *addresses, flushed=True)
     return target
 
 

@@ -48,7 +48,7 @@ def run(dtype: str, rounding: str, patterns: Bits, *, flushed: bool, room: int =
         source.nbytes,
         target.ctypes.data,
         run_size(source.nbytes),
-        flushed,
+        flushed=flushed,
     )
     return target.view(patterns.dtype)
 

@@ -6,11 +6,14 @@ import contextlib
 import logging
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from support.cases.backend_calls import flat_call
+from support.devices import host_kernels
 from support.devices.host_device import HostDevice
 from support.devices.host_kernels import NO_COMPILER, compiler
 from tensor_round.contract.dtypes import BY_NAME, ROUNDABLE, DType
@@ -26,8 +29,9 @@ from tensor_round_service.backends.cuda.kernels import (
     STRIDED_COPY_KERNELS,
     KernelSource,
 )
+from tensor_round_service.backends.cuda.quantization import linear_kernel
 from tensor_round_service.backends.devices import DeviceFailed, DeviceMissing, OutOfDeviceMemory
-from tensor_round_service.backends.known_results import KNOWN_CONVERSIONS
+from tensor_round_service.backends.known_results import KNOWN
 from tensor_round_service.backends.select import (
     BackendUnavailable,
     DeviceOptions,
@@ -133,6 +137,50 @@ def test_a_device_that_converts_one_operand_wrongly_is_not_used(
         select_backend("cupy", open_devices=devices(HostDevice()))
 
 
+#: Faults in the text of quantization: what becomes of a part of it, and where that shows.
+FAULTS = {
+    "reciprocal": (
+        'asm("div.rn.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y))',
+        "z = x * (1.0f / y)",
+        "float32 to int8",
+    ),
+    "flushed operands": (
+        'asm("div.rn.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y))',
+        "z = (__builtin_fabsf(x) < 0x1p-126f ? 0 * x : x)"
+        " / (__builtin_fabsf(y) < 0x1p-126f ? 0 * y : y)",
+        "float32 to int8",
+    ),
+    "flushed products": (
+        'asm("mul.rn.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y))',
+        "z = x * y; z = __builtin_fabsf(z) < 0x1p-126f ? 0 * z : z",
+        "int8 to float32",
+    ),
+    "one scale for a row": ("load();\n    }\n    ++element", "}\n    ++element", "float32"),
+    "zero points first": ("low = ", "low = point + ", "float32 to int8"),
+    "NaNs with signs": ("converted(quiet(", "converted((", "float32 to float8_e4m3fn"),
+    "products of float32": ("__dmul_rn(x, y)", "product((float)x, (float)y)", "uint16 to float16"),
+}
+
+
+@needs_compiler
+@pytest.mark.parametrize(("right", "wrong", "types"), FAULTS.values(), ids=FAULTS)
+def test_a_device_that_quantizes_one_operand_wrongly_is_not_used(
+    monkeypatch: pytest.MonkeyPatch, right: str, wrong: str, types: str
+) -> None:
+    found = 0
+
+    def other(*of: Any) -> KernelSource:
+        nonlocal found
+        kernel = linear_kernel(*of)
+        found += right in kernel.preamble
+        return replace(kernel, preamble=kernel.preamble.replace(right, wrong))
+
+    monkeypatch.setattr(launches, "linear_kernel", other)
+    with pytest.raises(BackendUnavailable, match=f"{types}.* differs"):
+        select_backend("cupy", open_devices=devices(HostDevice()))
+    assert found
+
+
 @needs_compiler
 def test_one_bad_device_among_two_is_enough_and_nothing_is_left_of_the_other() -> None:
     bad = HostDevice("bad", memory_bytes=1 << 20)
@@ -148,11 +196,8 @@ def test_every_kernel_has_run_when_a_backend_is_chosen() -> None:
     """A kernel is compiled at its first launch, for which no request should wait."""
     device = HostDevice()
     select_backend("cupy", open_devices=devices(device)).close()
-    conversions = {
-        conversion_kernel(known.call.function, known.call.input.dtype, known.call.output.dtype)
-        for known in KNOWN_CONVERSIONS
-    }
-    assert device.launched == {*ROUND_KERNELS.values(), *conversions}
+    others = {host_kernels.kernel_of(known.call) for known in KNOWN[1:]}
+    assert device.launched == {*ROUND_KERNELS.values(), *others}
     assert device.operations.count("copy_strided") >= len(STRIDED_COPY_KERNELS)
 
 
