@@ -46,10 +46,21 @@ class DeviceMemory(Protocol):
     def import_memory(self, device: int, handle: bytes) -> DeviceBuffer:
         """Map the whole allocation of another process that an IPC handle refers to."""
 
+    def can_run_resident(self, call: Call, given: Bytes) -> bool:
+        """Whether devices have a kernel for a call; ``given`` are the bytes of its parameters."""
+
     def round_resident(
-        self, device: int, call: Call, source: DeviceBuffer, target: DeviceBuffer
+        self,
+        device: int,
+        call: Call,
+        source: DeviceBuffer,
+        target: DeviceBuffer,
+        given: Bytes,
     ) -> str:
-        """Round within a device's memory; returns the name of the arithmetic."""
+        """Round within a device's memory; returns the name of the arithmetic.
+
+        ``given`` are the bytes of the call's parameters, none without any.
+        """
 
     def download(self, device: int, source: DeviceBuffer, target: Bytes) -> None:
         """Copy from a device to host memory."""

@@ -100,12 +100,21 @@ class Engine:
         return job.overlap.progress
 
     def round_resident(
-        self, device: int, call: Call, source: DeviceBuffer, target: DeviceBuffer, job: Job
+        self,
+        device: int,
+        call: Call,
+        source: DeviceBuffer,
+        target: DeviceBuffer,
+        given: Bytes,
+        job: Job,
     ) -> None:
-        """Round within a device's memory; raises as :meth:`round` does."""
+        """Round within a device's memory, with the bytes of parameters that are given.
+
+        Raises as :meth:`round` does.
+        """
         memory = self.device_memory
         try:
-            job.executed_by = memory.round_resident(device, call, source, target)
+            job.executed_by = memory.round_resident(device, call, source, target, given)
         except (MemoryError, RuntimeError) as error:
             raise _refusal(error) from None
 

@@ -70,6 +70,8 @@ class InferenceExecutor:
                 return 0
             case infer_json.Region() if target is not None and self._is_by_pieces(plan):
                 return sum(map(sum, _buffers(call)))
+        if self._is_on_device(target):  # parameters are read before it is known who computes
+            return call.nbytes + call.payload_bytes - call.input.byte_length
         return call.nbytes
 
     def payload_bytes(self, plan: InferencePlan) -> int:
@@ -176,21 +178,51 @@ class InferenceExecutor:
         memory = job.allocate(plan.call.payload_bytes) if received is None else received
         for each in plan.inputs:
             part = memory if len(plan.inputs) == 1 else memory[each.part]
-            match each.source:
-                case infer_json.Inline(data):
-                    is_kept = plan.header_length <= CACHED_HEADER_BYTES
-                    with nullcontext() if is_kept else nesting.freed(data):
-                        part.data[:] = _numbers(plan, each, data, pause)
-                case infer_json.Region() as region if self._is_on_device(region):
-                    assert self._cuda_memory is not None
-                    found = self._cuda_memory.part(region, part.size)
-                    _check_apart(found.range, target)
-                    self._engine.device_memory.download(found.device, found.buffer, part)
-                case infer_json.Region() as region:
-                    with self._posix_part(region, part.size) as source:
-                        _check_apart(source.range, target)
-                        self._read(source, part)
+            self._fill(part, plan, each, pause, target)
         return memory
+
+    def _parameters(
+        self,
+        plan: InferencePlan,
+        received: Bytes | None,
+        job: Job,
+        pause: Pause,
+        target: ByteRange,
+    ) -> Bytes:
+        """The inputs behind the first, likewise."""
+        begin = plan.call.input.byte_length
+        if received is None:
+            memory = job.allocate(plan.call.payload_bytes - begin)
+        else:
+            memory = received[begin:]
+        for each in plan.inputs[1:]:
+            part = memory[each.part.start - begin : each.part.stop - begin]
+            self._fill(part, plan, each, pause, target)
+        return memory
+
+    def _fill(
+        self,
+        part: Bytes,
+        plan: InferencePlan,
+        given: PlannedInput,
+        pause: Pause,
+        target: ByteRange | None,
+    ) -> None:
+        """Read an input that was not received."""
+        match given.source:
+            case infer_json.Inline(data):
+                is_kept = plan.header_length <= CACHED_HEADER_BYTES
+                with nullcontext() if is_kept else nesting.freed(data):
+                    part.data[:] = _numbers(plan, given, data, pause)
+            case infer_json.Region() as region if self._is_on_device(region):
+                assert self._cuda_memory is not None
+                found = self._cuda_memory.part(region, part.size)
+                _check_apart(found.range, target)
+                self._engine.device_memory.download(found.device, found.buffer, part)
+            case infer_json.Region() as region:
+                with self._posix_part(region, part.size) as source:
+                    _check_apart(source.range, target)
+                    self._read(source, part)
 
     def _read(self, source: PosixPart, memory: Bytes) -> None:
         self._for_each_piece(source.nbytes, lambda at, end, _: source.read(at, memory[at:end]))
@@ -220,29 +252,37 @@ class InferenceExecutor:
     def _round_on_device(
         self, plan: InferencePlan, received: Bytes | None, job: Job, pause: Pause
     ) -> None:
-        """Round into CUDA shared memory; an input in host memory is uploaded into it first.
+        """Round into CUDA shared memory; an operand in host memory is uploaded into it first.
 
-        With a scale, the host computes.
+        Where devices have no kernel, the host computes.
         """
         assert self._cuda_memory is not None
         assert plan.output.region is not None
-        call = plan.call
+        call, operand, device = plan.call, plan.inputs[0].source, self._engine.device_memory
         target = self._cuda_memory.part(plan.output.region, call.output.byte_length)
-        operand = plan.operand
         if isinstance(operand, infer_json.Region) and self._is_on_device(operand):
-            source = self._cuda_memory.part(operand, call.input.byte_length)
+            given = self._parameters(plan, received, job, pause, target.range)
+            if device.can_run_resident(call, given):
+                source = self._cuda_memory.part(operand, call.input.byte_length)
+                if source.device != target.device:
+                    raise InvalidDescriptor("the output's memory must be on the input's device")
+                check_aliasing(source.range, target.range)
+                places = source.buffer, target.buffer
+                self._engine.round_resident(target.device, call, *places, given, job)
+                return
+            memory = job.allocate(call.payload_bytes) if received is None else received
+            memory[call.input.byte_length :] = given
+            part = memory[: call.input.byte_length]
+            self._fill(part, plan, plan.inputs[0], pause, target.range)
         else:
             memory = self._payload(plan, received, job, pause, target.range)
-            if not call.keeps_width or call.parameters is not None:
-                result = self._engine.round(call, memory, job)
-                self._engine.device_memory.upload(target.device, result, target.buffer)
-                return
-            self._engine.device_memory.upload(target.device, memory, target.buffer)
-            source = target
-        if source.device != target.device:
-            raise InvalidDescriptor("the output's memory must be on the input's device")
-        check_aliasing(source.range, target.range)
-        self._engine.round_resident(target.device, plan.call, source.buffer, target.buffer, job)
+        if call.keeps_width and call.parameters is None:
+            device.upload(target.device, memory, target.buffer)
+            places = target.buffer, target.buffer
+            self._engine.round_resident(target.device, call, *places, memory[:0], job)
+        else:
+            result = self._engine.round(call, memory, job)
+            device.upload(target.device, result, target.buffer)
 
     def _posix_part(self, region: infer_json.Region, nbytes: int) -> PosixPart:
         if self._shared_memory is None:

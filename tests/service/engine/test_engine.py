@@ -30,6 +30,7 @@ from tensor_round_service.engine.memory import memory_limit
 KIB, MIB = 1 << 10, 1 << 20
 VALUES = np.array([-1.5, -0.4, 0.5, 2.5], np.float32)
 ROUNDED = np.rint(VALUES)
+NOTHING = np.empty(0, np.uint8)
 
 
 class Device:
@@ -38,7 +39,7 @@ class Device:
     failure: Exception | None = None
 
     def round_resident(
-        self, device: int, call: Call, source: DeviceBuffer, target: DeviceBuffer
+        self, device: int, call: Call, source: DeviceBuffer, target: DeviceBuffer, given: Bytes
     ) -> str:
         if self.failure is not None:
             raise self.failure
@@ -187,16 +188,16 @@ def test_rounding_in_a_device_s_memory(engine: Engine, backend: Backend) -> None
     job, target = Job(engine.memory), np.empty_like(VALUES)
     buffers = DeviceBuffer(0, 16, VALUES), DeviceBuffer(0, 16, target)
     with pytest.raises(BackendFailed, match="no device") as refused:
-        engine.round_resident(7, call(), *buffers, job)
+        engine.round_resident(7, call(), *buffers, NOTHING, job)
     assert refused.value.retry_after == 1
     backend.device_memory = Device()
     assert engine.device_memory is backend.device_memory
-    engine.round_resident(7, call(), *buffers, job)
+    engine.round_resident(7, call(), *buffers, NOTHING, job)
     assert target.tolist() == ROUNDED.tolist()
     assert job.executed_by == "device 7"
     backend.device_memory.failure = RuntimeError("an illegal address")
     with pytest.raises(BackendFailed, match="failed on this tensor"):
-        engine.round_resident(7, call(), *buffers, job)
+        engine.round_resident(7, call(), *buffers, NOTHING, job)
 
 
 def test_a_device_is_asked_for_its_memory_each_time(engine: Engine, backend: Backend) -> None:

@@ -50,6 +50,26 @@ def test_integers_are_copied_within_the_device(caller: Caller, owned: Segment) -
 
 
 @pytest.mark.usefixtures("region")
+def test_the_host_quantizes_what_has_no_kernel(caller: Caller, owned: Segment) -> None:
+    x, scale = np.array([-300, -3, 0, 5, 7], "<i4"), np.array([2, 4], "<i4")
+    put(owned, x)
+    for index in (0, 1):
+        put(owned, scale, 100)
+        request = document(
+            tensor("INT32", [5], "x", parameters=at(20)),
+            outputs=[{"name": "y", "parameters": at(5, 300)}],
+            parameters={"to": "int8"},
+        )
+        place = tensor("INT32", [], "y_scale", parameters=at(4, 100 + 4 * index))
+        inline = tensor("INT32", [], "y_scale", data=scale[index : index + 1].tolist())
+        request["inputs"] += [(place, inline)[index]]
+        outcome = caller.infer(request, None, "onnx_quantize_linear")
+        assert outcome.fields["execution-backend"] == "numpy", outcome
+        right = np.clip(np.rint(x / scale[index]), -128, 127).astype("i1")
+        np.testing.assert_array_equal(owned.memory[300:305].view("i1"), right)
+
+
+@pytest.mark.usefixtures("region")
 def test_between_the_devices_memory_and_the_hosts(caller: Caller, owned: Segment) -> None:
     with segment(SIZE) as system:
         assert SYSTEM.register(caller, "s", system.key).status == 200

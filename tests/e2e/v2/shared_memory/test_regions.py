@@ -128,7 +128,7 @@ def test_directml_in_place_or_apart(
 
 @pytest.mark.parametrize("form", ["regions", "socket", "json"])
 def test_each_tensor_of_a_quantization_has_its_place(
-    caller: Caller, owned: Segment, form: str
+    caller: Caller, memory: Memory, owned: Segment, form: str
 ) -> None:
     """The zero point is in shared memory, and the scale there, behind the head or in JSON."""
     scale = np.array([0.5, 2], "<f4")
@@ -149,6 +149,7 @@ def test_each_tensor_of_a_quantization_has_its_place(
     payload = scale.tobytes() if form == "socket" else None
     outcome = caller.infer(request, payload, "onnx_quantize_linear")
     assert outcome.output["parameters"] == at(10, 300)
+    assert outcome.fields["execution-backend"] == ("numpy" if memory is SYSTEM else "cupy")
     expected = np.rint(X.reshape(5, 2) / scale).astype("i1") + np.array([1, -1], "i1")
     np.testing.assert_array_equal(owned.memory[300:310].view("i1"), expected.reshape(-1))
     np.testing.assert_array_equal(found(owned), X)
