@@ -8,6 +8,7 @@ import json
 import numpy as np
 import pytest
 
+import tensor_round as tr
 from support.devices.host_kernels import NO_COMPILER, compiler
 from support.http.native_form import Answers, ieee754, message, post, tensor
 from support.services.server import Reply
@@ -46,6 +47,19 @@ def test_responses_name_the_backend_that_rounded_them() -> None:
         assert report["conforms"]
         assert report["casts"]["cupy"] == report["casts"]["numpy"]
         assert service.get("/readyz").json()["backend"] == "cupy"
+
+
+@pytest.mark.slow
+@needs_compiler
+def test_a_device_quantizes_with_a_scale_for_each_channel() -> None:
+    rows, scales = LARGE.reshape(-1, 3), np.array([0.5, 77, -80], "<f4")
+    operator = tr.OnnxQuantizeLinear("int8")
+    descriptor = operator.descriptor("float32", rows.shape, ("float32", (3,)), None).to_json()
+    with DeviceService("--backend", "auto", "--gpu-min-bytes", "1MiB") as service:
+        reply = post(service, descriptor.decode(), rows.tobytes() + scales.tobytes())
+        assert reply.headers["Execution-Backend"] == "cupy"
+        right = np.clip(np.rint(rows / scales), -128, 127).astype(np.int8)
+        assert reply.content == right.tobytes()
 
 
 def events(service: DeviceService) -> list[float]:
