@@ -42,6 +42,12 @@ class Parameters:
     constants: bytes | None = None
     names: tuple[str, str, str] = field(default=_NAMES, compare=False)
 
+    @cached_property
+    def gathered_bytes(self) -> int:
+        """Bytes of the copies that a kernel makes of parameters with strides, packed."""
+        layouts = (self.scale, self.zero_point)
+        return sum(each.element_bytes for each in layouts if each and not each.is_packed)
+
     @classmethod
     def of(
         cls,
@@ -190,8 +196,9 @@ class Call:
 
     @cached_property
     def nbytes(self) -> int:
-        """Bytes of memory that the call needs: one buffer in place, else two."""
-        return self.payload_bytes + (0 if self.is_in_place else self.output.byte_length)
+        """Bytes of memory that the call needs: one buffer in place, else two, and copies."""
+        copies = self.parameters.gathered_bytes if self.parameters is not None else 0
+        return self.payload_bytes + copies + (0 if self.is_in_place else self.output.byte_length)
 
     @cached_property
     def is_flat(self) -> bool:

@@ -337,7 +337,7 @@ def test_large_tensors(service: Service, way: Callable[[Service, Case], Array]) 
 #: Of the example, which has 24, 12 and 3 bytes.
 DOCUMENT: Document = registry.OPERATORS[QUANTIZE].descriptor.example
 LENGTHS = {
-    0: "before x", 23: "within x", 24: "before y_scale", 35: "within y_scale",
+    0: "before input", 23: "within input", 24: "before y_scale", 35: "within y_scale",
     36: "before y_zero_point", 38: "within y_zero_point", 40: "after y_zero_point",
 }  # fmt: skip
 
@@ -346,7 +346,9 @@ LENGTHS = {
 def test_a_payload_of_another_length_is_refused_by_the_tensor_that_it_ends_in(
     service: Service, length: int, where: str
 ) -> None:
-    says = f"must have 39 bytes for this descriptor, got {length}, which ends {where} (of x 24, "
+    says = (
+        f"must have 39 bytes for this descriptor, got {length}, which ends {where} (of input 24, "
+    )
     answer = post(service, json.dumps(DOCUMENT), bytes(length))
     assert (answer.status, answer.json()["code"]) == (400, "payload_size_mismatch")
     assert says in answer.json()["detail"]
@@ -440,6 +442,16 @@ UNINFERRED: dict[str, tuple[list[Document], bytes | None, Document, str]] = {
     ),
     "shape": ([{**_SCALE, "shape": [2]}, _X], None, {}, "inputs.0: must be [3] for each index"),
     "axis": ([_X, _SCALE], None, {"axis": 2}, "parameters.axis: must be from -2 to 1"),
+    "an axis that equals 1": (
+        [_X, _SCALE], None, {"axis": True}, "parameters.axis: must be an integer, got true",
+    ),
+    "a block that equals 0": (
+        [_X, _SCALE], None, {"block_size": 0.0}, "parameters.block_size: must be an integer, got 0",
+    ),
+    "vast sizes": (
+        [_X, binary("FP32", [1 << 62] * 3, 12, "y_scale")], bytes(12), {},
+        "inputs.1: must have no dimension, 1, or with block_size the 2 of input",
+    ),
     "to": ([_X, _SCALE, _POINT], None, {"to": "int16"}, "inputs.2: must be output_dtype, INT16"),
     "their name": ([_X, _SCALE], None, {"output_dtype": "INT8"}, "onnx_quantize_linear has to, "),
     "size": (

@@ -22,6 +22,7 @@ from support.cases.linear_calls import (
 )
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.functions import Dequantize, FakeQuantize, Linear, Quantize
+from tensor_round.contract.operators import registry
 from tensor_round_service.backends import Backend
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.backends.cpu.granularity import TILE
@@ -30,6 +31,7 @@ OPERANDS = ("float32", "float16", "bfloat16", "int32")
 SCALES = (*OPERANDS, "float8_e8m0fnu")
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int4", "uint4", "int32", "uint32")
 TARGETS = ("float32", "float16", "bfloat16")
+DIRECTML = registry.OPERATORS["directml:ELEMENT_WISE_QUANTIZE_LINEAR"]
 FLOATS = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float4_e2m1fn")
 
 
@@ -204,12 +206,32 @@ def test_parameters_take_no_memory_beside_the_payload() -> None:
     """A scale and a zero point for each element: in wider types they took 5 times as much."""
     shape = (1 << 10, 1 << 11)
     call = linear_call(Dequantize(), ("int8", "float16", "float16"), shape, shape)
+    assert peak_of(call) < call.payload_bytes // 2
+
+
+def test_parameters_that_are_repeated_are_copied_within_the_budget() -> None:
+    """DirectML's strides of 0 repeat a scale beside zero points that are not repeated."""
+    sizes = [1 << 10, 1 << 11]
+    tensors = {
+        "InputTensor": {"DataType": "FLOAT32", "Sizes": sizes},
+        "ScaleTensor": {"DataType": "FLOAT32", "Sizes": sizes, "Strides": [0, 1]},
+        "ZeroPointTensor": {"DataType": "INT8", "Sizes": sizes},
+        "OutputTensor": {"DataType": "INT8", "Sizes": sizes},
+    }
+    document = {**DIRECTML.descriptor.example, "desc": tensors}
+    call = DIRECTML.descriptor.read(document).resolve()
+    copied = call.nbytes - call.payload_bytes
+    assert copied == 4 << 21
+    assert copied < peak_of(call) < copied + call.payload_bytes // 2
+
+
+def peak_of(call: Call) -> int:
+    """The most memory that NumPy takes to compute a call, beside its operands and results."""
     payload = np.zeros(call.payload_bytes, np.uint8)
     results = np.empty(call.output.byte_length, np.uint8)
     tracemalloc.start()
     try:
         NumpyBackend(1).round(call, payload, results)
-        _, peak = tracemalloc.get_traced_memory()
+        return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < payload.size // 2

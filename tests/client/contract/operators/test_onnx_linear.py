@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import tensor_round as tr
 from tensor_round.contract.call import Call
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import InvalidDescriptor
@@ -191,6 +192,12 @@ FAULTS: dict[str, tuple[str, Document, str, str]] = {
         "with block_size the 2 of input",
     ),
     "an axis out of range": (Q, {"axis": 2}, "axis", "must be from -2 to 1"),
+    "a scale beyond the input beside it": (
+        Q,
+        {"axis": 2, "y_scale": tensor("FLOAT", 1 << 62), "y_zero_point": None},
+        "y_scale.shape",
+        "must be at most the sizes of input, [2, 3]",
+    ),
     "a negative size of blocks": (Q, {"block_size": -1}, "block_size", "at least 0"),
     "an unknown field": (Q, {"zero_point": None}, "zero_point", "unknown field"),
     "no scale": (Q, {"y_scale": ...}, "y_scale", "is required"),
@@ -206,6 +213,13 @@ def test_a_refused_descriptor_names_the_field_and_the_rule(
     found = {".".join(map(str, fault.loc)): fault.msg for fault in refused.value.faults}
     assert path in found
     assert message in found[path]
+
+
+@pytest.mark.parametrize(("name", "value"), [("axis", True), ("axis", 1.0), ("block_size", False)])
+def test_values_that_equal_a_default_are_no_integers(name: str, value: Any) -> None:
+    for made in (tr.OnnxQuantizeLinear, tr.OnnxDequantizeLinear):
+        with pytest.raises(InvalidDescriptor, match=f"{name}: must be an integer"):
+            made(**{name: value})
 
 
 @pytest.mark.parametrize("op_type", ["QuantizeLinear", "DequantizeLinear"])

@@ -80,7 +80,7 @@ CASES = {
             (
                 "desc.ScaleTensor.DataType",
                 "FLOAT16",
-                "must be the InputTensor's, or FLOAT32 of INT",
+                "must be FLOAT32 beside InputTensor FLOAT32, got FLOAT16",
             ),
             ("desc.OutputTensor.Flags", 1, "OWNED_BY_DML is for inputs only"),
             ("desc.OutputTensor.Strides", [0, 1], "elements of the output must not overlap"),
@@ -90,12 +90,11 @@ CASES = {
         broken=[
             (
                 {"desc.InputTensor.DataType": "INT8"},
-                {"desc.InputTensor.DataType": "takes FLOAT32, FLOAT16, INT32 here"}
-                | {"desc.ScaleTensor.DataType": "must be the InputTensor's"},
+                {"desc.InputTensor.DataType": "takes FLOAT32, FLOAT16, INT32 here"},
             ),
             (
                 {"desc.OutputTensor.DataType": "UINT8"},
-                {"desc.ZeroPointTensor.DataType": "must be the OutputTensor's, UINT8, got INT8"},
+                {"desc.ZeroPointTensor.DataType": "must be UINT8 beside OutputTensor UINT8"},
             ),
             (
                 {"feature_level": "6_1", "desc.ZeroPointTensor": None},
@@ -103,8 +102,7 @@ CASES = {
             ),
             (
                 {"feature_level": "5_2", "desc.InputTensor.DataType": "FLOAT16"},
-                {"desc.InputTensor.DataType": "takes FLOAT32, INT32 here"}
-                | {"desc.ScaleTensor.DataType": "must be the InputTensor's"},
+                {"desc.InputTensor.DataType": "takes FLOAT32, INT32 here"},
             ),
         ],
         refused=[
@@ -178,7 +176,7 @@ CASES = {
             ),
         ],
         refusals=[
-            ("desc.OutputTensor.DataType", "FLOAT16", "must be the ScaleTensor's, FLOAT32"),
+            ("desc.OutputTensor.DataType", "FLOAT16", "must be FLOAT32 beside ScaleTensor FLOAT32"),
             ("desc.InputTensor.DataType", "INT64", "takes INT32, INT16, INT8, UINT32, UINT16"),
         ],
         refused=[],

@@ -129,30 +129,24 @@ class _LinearDescriptor(OperatorDescriptor):
             "ZeroPointTensor": codes,
             "OutputTensor": version.results,
         }
-        scaled = "FLOAT32" if source.DataType == "INT32" else str(source.DataType)
+        #: The tensor whose type tells that of another.
         others = {
-            "ScaleTensor": (
-                scaled if quantizes else None,
-                "the InputTensor's, or FLOAT32 of INT32",
-            ),
-            "ZeroPointTensor": (
-                (found["OutputTensor"][0].DataType, "the OutputTensor's")
-                if quantizes
-                else (source.DataType, "the InputTensor's")
-            ),
-            "OutputTensor": (
-                None if quantizes else found["ScaleTensor"][0].DataType,
-                "the ScaleTensor's",
-            ),
+            "ZeroPointTensor": "OutputTensor" if quantizes else "InputTensor",
+            **({"ScaleTensor": "InputTensor"} if quantizes else {"OutputTensor": "ScaleTensor"}),
         }
         for name, (tensor, place) in found.items():
             got = tensor.DataType
-            wanted, whose = others.get(name, (None, ""))
+            other = others.get(name)
+            beside = found[other][0].DataType if other else got
+            is_scale = name == "ScaleTensor" and beside == "INT32"
+            wanted = "FLOAT32" if is_scale else beside
+            is_known = other is None or beside in takes[other]
             if got not in takes[name]:
                 rule = f"{version.title} takes {', '.join(takes[name])} here"
                 yield Fault((*place, "DataType"), f"got {got}; {rule}")
-            elif wanted not in (None, got):
-                yield Fault((*place, "DataType"), f"directml: must be {whose}, {wanted}, got {got}")
+            elif got != wanted and is_known:
+                rule = f"directml: must be {wanted} beside {other} {beside}, got {got}"
+                yield Fault((*place, "DataType"), rule)
             if list(tensor.Sizes) != list(source.Sizes):
                 rule = "directml: must equal the InputTensor's Sizes; a stride of 0 repeats"
                 yield Fault((*place, "Sizes"), rule)

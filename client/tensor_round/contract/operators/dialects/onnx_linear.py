@@ -142,7 +142,7 @@ class _LinearDescriptor(OperatorDescriptor):
                 got = [*zero_point[1].shape]
                 raise InvalidDescriptor.at((zero_point[0], "shape"), f"{rule}, got {got}")
             points = zero_point[1].layout(zero_point[0]).dtype
-        names = ("x", name, zero_point[0])
+        names = ("input", name, zero_point[0])
         scales = Layout.of(packed.dtype, counts)
         parameters = Parameters.of(source.shape, scales, points, blocks, names)
         result = Layout.of(output, source.shape)
@@ -158,22 +158,27 @@ class _LinearDescriptor(OperatorDescriptor):
         if self.opset_version < 13:
             rule = "must be a scalar: several scales need opset 13"
             raise InvalidDescriptor.at(loc, f"{rule}, got {[*sizes]}")
+        is_blocked = len(sizes) == rank and self.block_size > 0
+        if len(sizes) != 1 and not is_blocked:
+            rule = f"must have no dimension, 1, or with block_size the {rank} of input"
+            raise InvalidDescriptor.at(loc, f"{rule}, got {[*sizes]}")
         if not -rank <= self.axis < rank:
             rule = f"must be from -{rank} to {rank - 1}, the dimensions of input"
-            raise InvalidDescriptor.at(("axis",), f"{rule}, got {self.axis}")
+            faults = [Fault(("axis",), f"{rule}, got {self.axis}")]
+            if max(sizes) > max(shape, default=0):
+                rule = f"must be at most the sizes of input, {[*shape]}"
+                faults.append(Fault(loc, f"{rule}, got {[*sizes]}"))
+            raise InvalidDescriptor.of(faults)
         axis = self.axis % rank
-        if len(sizes) == rank and self.block_size:
+        if is_blocked:
             counts = list(shape)
             counts[axis] = -(-shape[axis] // self.block_size)
             blocks = [self.block_size if at == axis else 1 for at in range(rank)]
             what = f", for axis {axis} and blocks of {self.block_size}"
-        elif len(sizes) == 1:
+        else:
             counts, blocks = ones, whole
             counts[axis], blocks[axis] = shape[axis], 1
             what = f" for each index of axis {axis}"
-        else:
-            rule = f"must have no dimension, 1, or with block_size the {rank} of input"
-            raise InvalidDescriptor.at(loc, f"{rule}, got {[*sizes]}")
         want = counts if len(sizes) == rank else [shape[axis]]
         if list(sizes) != want:
             raise InvalidDescriptor.at(loc, f"must be {want}{what}, got {[*sizes]}")
@@ -297,12 +302,16 @@ class _OnnxLinear(LinearOperator):
         attributes: Mapping[str, Any],
         tensors: Mapping[str, tuple[AnyDType | None, Sequence[int] | None] | None],
     ) -> dict[str, Any]:
-        own = {"axis": self.axis, "block_size": self.block_size, "domain": self.domain}
-        defaults = {"axis": 1, "block_size": 0, "domain": ""}
+        own = (("axis", 1), ("block_size", 0), ("domain", ""))
         return {
             "op_type": type(self).__name__.removeprefix("Onnx"),
             "opset_version": self.opset_version,
-            **{name: value for name, value in own.items() if value != defaults[name]},
+            # True and 1.0 equal 1, but the descriptor's model refuses both.
+            **{
+                name: value
+                for name, default in own
+                if (value := getattr(self, name)) != default or type(value) is not type(default)
+            },
             **{name: value for name, value in attributes.items() if value is not None},
             **{
                 name: {
