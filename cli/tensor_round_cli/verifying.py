@@ -25,6 +25,7 @@ from tensor_round_verify import (
     verify,
 )
 from tensor_round_verify.checks.array_forms import REPEATS
+from tensor_round_verify.checks.conversions import SCALES
 from tensor_round_verify.checks.nans import told
 from tensor_round_verify.checks.rounding import NANS, Nans
 from tensor_round_verify.checks.verification import CAST_RULES, OPERATORS, Operator
@@ -44,6 +45,7 @@ from .modelling import (
     write_junit,
 )
 
+SCALE_TYPES = SCALES["quantize_linear"]
 RuntimeOrModel = Annotated[
     str,
     typer.Argument(
@@ -104,10 +106,11 @@ Roundings = Annotated[
 ScaleRule = Annotated[
     str | None,
     typer.Option(
-        metavar="RULE",
-        autocompletion=lambda: list(SCALE_RULES),
-        help=f"The rule of the scales of blocks: {', '.join(SCALE_RULES)}.",
-        show_default="the specification's",
+        metavar="RULE|TYPE",
+        autocompletion=lambda: [*SCALE_RULES, *SCALE_TYPES],
+        help=f"The rule of the scales of blocks: {', '.join(SCALE_RULES)}; of linear quantization "
+        f"their type: {', '.join(SCALE_TYPES)}.",
+        show_default="the specification's; every type that the runtime has",
     ),
 ]
 CastRule = Annotated[
@@ -199,11 +202,11 @@ def verify_runtime(
     difference from the baseline. 2: no verdict.
     """
     _check(dtypes or (), (*BY_NAME, *FORMATS), "--dtype")
-    _check([scale] if scale else [], SCALE_RULES, "--scale")
     _check([rule] if rule else [], CAST_RULES, "--rule")
     _check(roundings or (), ROUNDINGS, "--rounding")
     _check([nans] if nans else [], NANS, "--nans")
     _check([operator], OPERATORS, "--operator")
+    _check([scale] if scale else [], SCALES.get(operator, SCALE_RULES), "--scale")
     nan_rule = cast(Nans | None, nans)
     if is_model(runtime):
         whole = {"--dtype": dtypes, "--rounding": roundings, "--every": every, "--scale": scale}

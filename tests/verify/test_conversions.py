@@ -115,7 +115,8 @@ def test_quotients_are_the_processors(dtype: str) -> None:
             # Of the narrow types, float64 has each quotient with bits to spare.
             wide: Array = x.astype(np.float64) / scale.astype(np.float64)
             want = (x / scale) if dtype == "float32" else wide.astype(own)
-        got = divided(operands.bits, operands.scales, (dtype, dtype), dtype)
+        got, kind = divided(operands.bits, operands.scales, (dtype, dtype), dtype)
+        assert kind == dtype
         skip = np.isnan(wide)
         assert np.array_equal(got[~skip], want.view(got.dtype)[~skip])
 

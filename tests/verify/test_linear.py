@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import ml_dtypes
@@ -11,6 +12,11 @@ import pytest
 import tensor_round_verify as conformance
 from support.cases.array_cases import Array
 from support.cases.wrong_kernels import names
+from tensor_round.contract.operators.dialect import Version
+from tensor_round.contract.operators.onnx_quantization import FLOATS
+from tensor_round.contract.operators.onnx_types import DTYPES
+from tensor_round.contract.operators.registry import OPERATORS
+from tensor_round_verify.checks.conversions import ConversionOperator, conversions
 from tensor_round_verify.conversions.deviations import DEQUANTIZATIONS, QUANTIZATIONS
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -122,7 +128,52 @@ def half_up(q: Array) -> Array:
     return found
 
 
+def flushed(scale: Array) -> Array:
+    """Scales in float32, subnormal ones as zeros."""
+    wide = scale.astype(np.float32)
+    return np.where(abs(wide) < np.finfo(np.float32).tiny, np.float32(0), wide)
+
+
+def without_precision(x: Array, scale: Array, zero_point: Array, precision: Any = None) -> Array:
+    found: Array = quantizer(divide=lambda x, s: x.astype(s.dtype) / s)(x, scale, zero_point)
+    return found
+
+
+def narrowed(q: Array, kind: Any) -> Array:
+    """Numbers of float64 in another type; ml_dtypes rounds them to float32 first, here to odd."""
+    near = q.astype(np.float32)
+    if kind != BF16:
+        return q.astype(kind)
+    is_even = (near.view(np.uint32) & 1 == 0) & (near != q) & np.isfinite(near)
+    toward = np.where(q > near, np.inf, -np.inf).astype(np.float32)
+    found: Array = np.where(is_even, np.nextafter(near, toward), near).astype(BF16)
+    return found
+
+
+def mixed(x: Array, scale: Array, zero_point: Array, axis: int = 0, precision: Any = None) -> Array:
+    """A right quantization by scales of every type: float64 has quotients with bits to spare."""
+    has_quotients = scale.dtype.name not in ("int32", "float8_e8m0fnu")
+    kind = precision or (scale.dtype if has_quotients else np.float64)
+
+    def divide(x: Array, s: Array) -> Array:
+        return narrowed(x.astype(np.float64) / s.astype(np.float64), kind)
+
+    found: Array = quantizer(divide=divide)(x, scale, zero_point, axis)
+    return found
+
+
+def in_float32(x: Array, scale: Array) -> Array:
+    return x.astype(np.float32) / scale.astype(np.float32)
+
+
 TO_INT8, TO_UINT8 = ("float32", "int8"), ("float32", "uint8")
+#: Of deviations that other scales show, their type.
+NAMED_SCALES = {
+    "precision ignored": "float32",
+    "operands rounded first": "float16",
+    "subnormal scales flushed": "float8_e8m0fnu",
+    "product in float32": "float32",
+}
 QUANTIZED: dict[str, tuple[Any, tuple[str, str]]] = {
     "half away from zero": (quantizer(round_=half_away), TO_INT8),
     "half to even": (None, ("", "")),
@@ -130,6 +181,9 @@ QUANTIZED: dict[str, tuple[Any, tuple[str, str]]] = {
     "floor": (quantizer(round_=np.floor), ("float16", "int8")),
     "ceil": (quantizer(round_=np.ceil), ("bfloat16", "uint8")),
     "half toward +infinity": (quantizer(round_=half_up), TO_INT8),
+    "precision ignored": (without_precision, ("float16", "int8")),
+    "operands rounded first": (quantizer(divide=lambda x, s: x.astype(s.dtype) / s), TO_INT8),
+    "subnormal scales flushed": (quantizer(divide=in_float32, scales=flushed), TO_INT8),
     "reciprocal": (quantizer(divide=lambda x, s: x * (x.dtype.type(1) / s)), TO_INT8),
     "double rounding through float16": (
         quantizer(divide=lambda x, s: (x / s).astype(np.float16)),
@@ -139,10 +193,7 @@ QUANTIZED: dict[str, tuple[Any, tuple[str, str]]] = {
         quantizer(divide=lambda x, s: (x / s).astype(BF16)),
         TO_UINT8,
     ),
-    "quotient in float32": (
-        quantizer(divide=lambda x, s: x.astype(np.float32) / s.astype(np.float32)),
-        ("float16", "int8"),
-    ),
+    "quotient in float32": (quantizer(divide=in_float32), ("float16", "int8")),
     "quotient in float64": (
         quantizer(divide=lambda x, s: x.astype(np.float64) / s.astype(np.float64)),
         TO_INT8,
@@ -190,13 +241,15 @@ def dequantizer(
 ) -> Any:
     """A dequantization of parts, the others right."""
 
-    def kernel(x: Array, scale: Array, zero_point: Array, axis: int = 0) -> Array:
+    def kernel(
+        x: Array, scale: Array, zero_point: Array, axis: int = 0, output_dtype: Any = None
+    ) -> Array:
         if scale.ndim:
             sizes = [1] * x.ndim
             sizes[axis] = scale.size
             scale, zero_point = scale.reshape(sizes), zero_point.reshape(sizes)
         found: Array = multiply(subtract(x, zero_point), scales(scale))
-        return found
+        return found if output_dtype is None else found.astype(output_dtype)
 
     return kernel
 
@@ -225,6 +278,7 @@ DEQUANTIZED: dict[str, tuple[Any, str]] = {
         dequantizer(scales=lambda s: np.full_like(s, s.reshape(-1)[0])),
         "int8",
     ),
+    "subnormal scales flushed": (dequantizer(scales=flushed), "int8"),
     "difference wraps": (dequantizer(subtract=lambda x, point: x - point), "int8"),
     "zero point scaled": (three_roundings, "uint8"),
     "zero point forgotten": (
@@ -233,6 +287,10 @@ DEQUANTIZED: dict[str, tuple[Any, str]] = {
     ),
     "product in float16": (dequantizer(multiply=product_in(np.float16)), "int8"),
     "product in bfloat16": (dequantizer(multiply=product_in(BF16)), "int16"),
+    "product in float32": (
+        dequantizer(multiply=lambda n, s: (n * s.astype(np.float64)).astype(np.float32)),
+        "int16",
+    ),
     "flush subnormal results": (dequantizer(multiply=subnormals_flushed), "int8"),
 }
 
@@ -241,7 +299,8 @@ DEQUANTIZED: dict[str, tuple[Any, str]] = {
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_a_wrong_dequantization_is_named(deviation: str) -> None:
     kernel, source = DEQUANTIZED[deviation]
-    asked: Any = {"dtypes": [source, "float32"]}
+    target = "float16" if deviation == "product in float32" else "float32"
+    asked: Any = {"dtypes": [source, target], "scale": NAMED_SCALES.get(deviation)}
     report = conformance.verify(kernel, operator="dequantize_linear", **asked)
     assert not report.right
     assert names(report) - {()} == {(deviation,)}
@@ -265,10 +324,96 @@ def test_every_deviation_is_planted() -> None:
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_a_wrong_quantization_is_named(deviation: str) -> None:
     kernel, (source, target) = QUANTIZED[deviation]
-    asked: Any = {"dtypes": [source, target]}
+    asked: Any = {"dtypes": [source, target], "scale": NAMED_SCALES.get(deviation)}
     report = conformance.verify(kernel, operator="quantize_linear", **asked)
     assert not report.right
     assert names(report) - {()} == {(deviation,)}
+
+
+#: The types of operands and scales by which a quotient in float32 is wrong.
+NARROWED = {
+    "instead of the precision": ("float16", "float16"),
+    "of integers of 32 bits": ("int32", "float32"),
+    "by integers of 32 bits": ("float32", "int32"),
+    "of integers by powers of two": ("int32", "float8_e8m0fnu"),
+}
+
+
+@pytest.mark.parametrize(("source", "scale"), NARROWED.values(), ids=NARROWED)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_quotient_in_float32_is_named_beside_other_types(source: str, scale: str) -> None:
+    def kernel(x: Array, scale: Array, zero_point: Array, precision: Any = None) -> Array:
+        found: Array = quantizer(divide=in_float32)(x, scale, zero_point)
+        return found
+
+    asked: Any = {"dtypes": [source, "int8"], "scale": scale}
+    report = conformance.verify(kernel, operator="quantize_linear", **asked)
+    found = {
+        verdict.dtype.rpartition(", ")[2]: tuple(d.name for d in verdict.explanation.deviations)
+        for verdict in report.verdicts
+        if verdict.wrong
+    }
+    assert set(found.values()) == {("quotient in float32",)}, str(report)
+    assert source != scale or "bfloat16 quotients" in found
+
+
+@pytest.mark.parametrize(
+    ("source", "scale"),
+    [("float32", "float16"), ("int32", "int32"), ("bfloat16", "float8_e8m0fnu")],
+)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_right_quantization_by_other_scales_passes(source: str, scale: str) -> None:
+    asked: Any = {"dtypes": [source, "int8"], "scale": scale}
+    report = conformance.verify(mixed, operator="quantize_linear", **asked)
+    assert report.right, str(report)
+    assert len(report.verdicts) == 2 + len(set(PRECISIONS) - {scale})
+
+
+PRECISIONS = [DTYPES[name] for name in ("FLOAT", *FLOATS)]
+#: Codes of DirectML, WebNN and StableHLO alone, which no runtime that is verified has.
+OF_NO_RUNTIME = {"int32", "uint32"}
+
+
+def combinations(key: str, version: Version) -> set[tuple[str, ...]]:
+    """The types of operands, scales and results that a version of an operator takes."""
+    names = OPERATORS[key].dtypes
+    is_back = OPERATORS[key].kind == "dequantize"
+    # StableHLO's scales have the type of the numbers.
+    scales = version.scales or (version.results if is_back else version.dtypes)
+    parts = (version.dtypes, scales, version.results)
+    return set(product(*([names[one] for one in part] for part in parts)))
+
+
+def verified(operator: ConversionOperator, source: str, target: str) -> set[tuple[str, str]]:
+    """The types of scales and quotients by which a pair of types is verified."""
+    asked = conversions(operator, [source, target], [], mixes_types=True)
+    return {(how.scale_type, how.precision) for how in asked}  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("operator", ["quantize_linear", "dequantize_linear"])
+def test_every_combination_that_is_served_is_verified(operator: ConversionOperator) -> None:
+    """As the dialects' tables say; a precision that is the scale's type changes nothing."""
+    kind = operator.removesuffix("_linear")
+    rows = {key: row for key, row in OPERATORS.items() if row.kind == kind}
+    onnx = next(key for key in rows if key.startswith("onnx:"))
+    of_onnx = combinations(onnx, rows[onnx].versions[-1])
+    precisions = ["", *(PRECISIONS if kind == "quantize" else ())]
+    for source, scale, target in of_onnx:
+        wanted = {(scale, "" if one == scale else one) for one in precisions}
+        assert wanted <= verified(operator, source, target), (source, scale, target)
+    served = {
+        triple
+        for key, row in rows.items()
+        for version in row.versions
+        for triple in combinations(key, version)
+    }
+    codes = 2 if kind == "quantize" else 0
+    assert {triple[codes] for triple in served - of_onnx} <= OF_NO_RUNTIME
+    whole = conversions(operator, [], [], mixes_types=True)
+    assert {
+        (how.source, how.scale_type, how.target)  # type: ignore[union-attr]
+        for how in whole
+    } == of_onnx
 
 
 @pytest.mark.parametrize("target", ["int8", "uint16", "int4"])
@@ -325,21 +470,33 @@ def test_a_fake_quantization_is_judged_by_its_numbers(
     assert tuple(one.name for one in verdict.explanation.deviations) == expected, str(report)
 
 
+#: The sweep has all types of scales for each pair.
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("operator", "dtypes"),
+    ("operator", "dtypes", "scale"),
     [
-        ("quantize_linear", ["float32", "int8"]),
-        ("quantize_linear", ["float16", "float8_e4m3fn"]),
-        ("quantize_linear", ["int32", "uint4"]),
-        ("quantize_linear", ["bfloat16", "float4_e2m1fn"]),
-        ("dequantize_linear", ["int4", "float16"]),
-        ("dequantize_linear", ["float8_e5m2fnuz", "bfloat16"]),
-        ("dequantize_linear", ["int32", "float32"]),
+        ("quantize_linear", ["float32", "int8"], "float32"),
+        ("quantize_linear", ["float16", "float8_e4m3fn"], "float8_e8m0fnu"),
+        ("quantize_linear", ["int32", "uint4"], "int32"),
+        ("quantize_linear", ["bfloat16", "float4_e2m1fn"], "float16"),
+        ("dequantize_linear", ["int4", "float16"], "float8_e8m0fnu"),
+        ("dequantize_linear", ["float8_e5m2fnuz", "bfloat16"], "float32"),
+        ("dequantize_linear", ["int32", "float32"], None),
+        ("fake_quantize", ["float16", "uint4"], "bfloat16"),
     ],
 )
-def test_the_engine_is_right_in_every_layout(operator: Any, dtypes: Any) -> None:
-    report = conformance.verify("service:local:", operator=operator, dtypes=dtypes)
+def test_the_engine_is_right_in_every_layout(operator: Any, dtypes: Any, scale: Any) -> None:
+    report = conformance.verify("service:local:", operator=operator, dtypes=dtypes, scale=scale)
     assert report.right, str(report)
     assert not report.lacking
+    assert len(report.verdicts) >= 3
     assert not [verdict.refused for verdict in report.verdicts if verdict.refused]
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("operator", ["quantize_linear", "dequantize_linear", "fake_quantize"])
+def test_the_engine_is_right_in_every_combination(operator: Any) -> None:
+    report = conformance.verify("service:local:", operator=operator)
+    assert report.right, str(report)
+    assert not report.lacking

@@ -11,7 +11,7 @@ import numpy as np
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round_verify.conversions.conversion import Cast, How, Quantization
 from tensor_round_verify.conversions.deviation import ConversionDeviation, deviated
-from tensor_round_verify.conversions.deviations import singles
+from tensor_round_verify.conversions.fitting import singles
 from tensor_round_verify.conversions.patterns import Operands, cast_operands, trials
 from tensor_round_verify.conversions.reference import as_bits
 from tensor_round_verify.reference import FLOATS, Bits, Flags, differs

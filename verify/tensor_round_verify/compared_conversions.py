@@ -17,7 +17,7 @@ from tensor_round.contract.errors import InvalidArgument
 from .conversions.classes import ConversionClass, classes_of
 from .conversions.conversion import Cast, Dequantization, How, Quantization
 from .conversions.deviation import deviated
-from .conversions.deviations import Combination, singles
+from .conversions.fitting import Combination, singles
 from .conversions.patterns import Operands
 from .conversions.reference import as_bits
 from .explain import Rule

@@ -16,7 +16,7 @@ from ..conversions.blocks.quantization import BlockDequantization, BlockQuantiza
 from ..conversions.classes import ConversionClass, classes_of
 from ..conversions.conversion import Cast, Dequantization, Quantization
 from ..conversions.deviation import AnyHow, ConversionDeviation, deviated
-from ..conversions.deviations import Combination, combinations, fitting, singles
+from ..conversions.fitting import Combination, combinations, fitting, singles
 from ..conversions.patterns import Operands
 from ..explain import FEW, Explanation, Places, Rule, Search
 from ..reference import FLOAT_FORMATS, Bits, Flags, differs, is_nan

@@ -12,7 +12,7 @@ import numpy as np
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import CannotVerify
 
-from ..conversions.blocks.formats import FORMATS
+from ..conversions.blocks.formats import FORMATS, RULES
 from ..conversions.blocks.quantization import BlockDequantization, BlockQuantization
 from ..conversions.conversion import Cast, Dequantization, FakeQuantization, Quantization
 from ..conversions.deviation import AnyHow
@@ -67,7 +67,7 @@ SOURCES = {
     "cast": _TYPES,
     "quantize_linear": (*_NARROW, "int32"),
     "dequantize_linear": (*_CODES, "int32"),
-    "fake_quantize": _NARROW,
+    "fake_quantize": (*_NARROW, "int32"),
     "block_quantize": _NARROW,
     "block_dequantize": tuple(FORMATS),
 }
@@ -79,6 +79,18 @@ TARGETS = {
     "block_quantize": tuple(FORMATS),
     "block_dequantize": _NARROW,
 }
+_BACK_SCALES = (*_NARROW, "float8_e8m0fnu")
+#: The types of scales, and of blocks their rules.
+SCALES: dict[str, tuple[str, ...]] = {
+    "quantize_linear": (*_BACK_SCALES, "int32"),
+    "dequantize_linear": _BACK_SCALES,
+    "fake_quantize": _BACK_SCALES,
+    "block_quantize": RULES,
+}
+#: Per tensor, per axis and in blocks.
+_LAYOUTS = ((False, False), (True, False), (False, True))
+#: The codes with which other precisions than the scale's are verified, unless both are named.
+_OF_PRECISIONS = "int8"
 #: A scale of the tensor that is no power of two, for NVFP4.
 TENSOR_SCALE = float(np.float32(0.0123))
 
@@ -89,16 +101,20 @@ def conversions(
     roundings: Sequence[str],
     scale: str | None = None,
     rule: str = "",
+    *,
+    mixes_types: bool = False,
 ) -> list[AnyHow]:
     """The conversions to verify.
 
     Two ``dtypes`` are those of operands and results; others name types of operands, of results, or
-    both. ``scale`` is the rule of the scales of blocks, by default each format's own; ``rule`` that
+    both. ``scale`` is the rule of the scales of blocks, by default each format's own, or of linear
+    quantization their type; with ``mixes_types`` that is any in turn by default. ``rule`` is that
     of casts for which specifications have none. Raises :class:`CannotVerify`.
     """
     sources, targets, named = SOURCES[operator], TARGETS[operator], set(dtypes)
     pairs = [(x, y) for x in sources for y in targets if x != y]
-    if len(dtypes) == 2 and tuple(dtypes) in pairs:
+    is_named = len(dtypes) == 2 and tuple(dtypes) in pairs
+    if is_named:
         pairs = [(dtypes[0], dtypes[1])]
     elif operator == "cast":
         count = min(len(dtypes), 2)  # one is a source or a target; of more, any two
@@ -110,10 +126,15 @@ def conversions(
             if x in named or not named & set(sources)
             if y in named or not named & set(targets)
         ]
+    linear = partial(_linear, scale=scale or "", is_named=is_named, mixes_types=mixes_types)
     asked = [
         how
         for source, target in pairs
-        for how in _between(source, target, operator, scale, rule)
+        for how in (
+            linear(operator, source, target)
+            if operator in _MAKERS
+            else _between(source, target, operator, scale, rule)
+        )
         if not roundings or how.rounding in roundings
     ]
     if not asked or named - {*sources, *targets}:
@@ -134,19 +155,51 @@ def _between(
     elif operator == "block_dequantize":
         for tensor_scale in (1.0, TENSOR_SCALE)[: 1 + FORMATS[source].is_nv]:
             yield BlockDequantization(source, target, tensor_scale=tensor_scale)
-    elif operator == "cast":
+    else:
         for how in casts(source, target):
             yield replace(how, rule=rule) if rule in how.rules else how
-    else:
-        for layout in ((False, False), (True, False), (False, True)):
-            if operator == "dequantize_linear":
-                yield Dequantization(source, target, *layout)
-            elif operator == "fake_quantize":
-                yield FakeQuantization(source, source, *layout, through=target)
-            else:
-                yield Quantization(source, target, *layout)
-                if not any(layout) and target.startswith("float8"):
-                    yield Quantization(source, target, saturate=False)
+
+
+def _faked(
+    source: str, through: str, per_axis: bool = False, blocked: bool = False, scale: str = ""
+) -> FakeQuantization:
+    target = source if source in FLOAT_FORMATS else "float32"
+    return FakeQuantization(source, target, per_axis, blocked, scale, through=through)
+
+
+_MAKERS: dict[str, Callable[..., Quantization | Dequantization]] = {
+    "quantize_linear": Quantization,
+    "dequantize_linear": Dequantization,
+    "fake_quantize": _faked,
+}
+
+
+def _linear(
+    operator: ConversionOperator,
+    source: str,
+    target: str,
+    *,
+    scale: str,
+    is_named: bool,
+    mixes_types: bool,
+) -> Iterator[Quantization | Dequantization]:
+    """In every layout by scales of one type; by others, and other precisions, per tensor alone."""
+    make = partial(_MAKERS[operator], source, target)
+    own = make().scale_type
+    named = "" if scale == own else scale
+    for layout in _LAYOUTS:
+        yield make(*layout, scale=named)
+    if operator == "quantize_linear" and target.startswith("float8"):
+        yield make(scale=named, saturate=False)
+    others = [each for each in SCALES[operator] if each != own and mixes_types and not scale]
+    for other in others:
+        yield make(scale=other)
+    is_precise = operator == "quantize_linear" and (is_named or target == _OF_PRECISIONS)
+    if is_precise and (scale or mixes_types):
+        for by in (named, *others):
+            for precision in _NARROW:
+                if precision != (by or own):
+                    yield make(scale=by, precision=precision)
 
 
 def casts(source: str, target: str) -> Iterator[Cast]:

@@ -23,7 +23,7 @@ from ..runtimes import TIMEOUT, NotSupported, Runtime, open_runtime
 from ..runtimes.function import Function
 from ..runtimes.runtime import Adapter, TimedOut
 from .array_forms import REPEATS, Effort
-from .conversions import ConversionOperator, conversion_verdict, conversions
+from .conversions import SCALES, ConversionOperator, conversion_verdict, conversions
 from .rounding import NANS, Judges, Nans
 
 #: What may be verified.
@@ -68,9 +68,11 @@ def verify(
     verifies these conversions instead, at every tie and every number of the target; two ``dtypes``
     are those of operands and results, or of fake quantization those of operands and codes. With
     ``block_quantize`` or ``block_dequantize``, ``dtypes`` are block formats, such as
-    ``mxfp4_e2m1``, and types of operands; ``scale`` is the rule of scales: ``floor``, which is the
-    specification's, ``ceil``, ``rceil`` or ``even``. ``nans`` and ``every`` have no effect on
-    conversions.
+    ``mxfp4_e2m1``, and types of operands. ``nans`` and ``every`` have no effect on conversions.
+
+    ``scale`` is of blocks the rule of scales: ``floor``, which is the specification's, ``ceil``,
+    ``rceil`` or ``even``. Of linear quantization it is their type, such as ``float8_e8m0fnu``, by
+    default that of the numbers; runtimes of ONNX take all types in turn.
 
     ``repeat`` is how often the same array is given again, for faults of few calls. ``large`` also
     tries arrays of 2^24 + 19 elements and of 2 and 4 GiB, which take three times as much memory.
@@ -84,7 +86,7 @@ def verify(
     _check("operator", [operator], OPERATORS)
     _check("dtypes", dtypes, tuple(WIDTHS) if operator == "round" else (*BY_NAME, *FORMATS))
     _check("roundings", roundings, ROUNDINGS)
-    _check("scale", [scale] if scale else [], RULES)
+    _check("scale", [scale] if scale else [], SCALES.get(operator, RULES))
     _check("rule", [rule] if rule else [], CAST_RULES)
     _check("nans", [nans] if nans else [], NANS)
     names = [str(rounding) for rounding in roundings]
@@ -144,7 +146,8 @@ def _verify_conversions(
     progress: Progress,
 ) -> Report:
     with contextlib.closing(runtime):
-        asked = conversions(operator, dtypes, roundings, scale, rule or "")
+        mixes_types = runtime.mixes_types
+        asked = conversions(operator, dtypes, roundings, scale, rule or "", mixes_types=mixes_types)
         with counted(progress, len(asked), "verifying") as done:
             trials = (
                 (

@@ -10,7 +10,7 @@ from ..reference import FLOAT_FORMATS, Bits, is_nan, rounded
 from .blocks.quantization import BlockDequantization, BlockQuantization
 from .conversion import Cast, Dequantization, Quantization
 from .deviation import AnyHow
-from .linear import divided, nearest_integers, product
+from .linear import divided, nearest_integers, product, quotient_type
 from .patterns import Operands
 from .reference import Numbers, decoded, encoded, ends, is_infinite, read
 
@@ -46,7 +46,7 @@ def classes_of(how: AnyHow, operands: Operands) -> Codes:
         codes[is_nan(how.target, how.results(operands))] = ConversionClass.NAN
         return codes
     if isinstance(how, Dequantization):
-        products = product(how.differences(operands), read(operands.scales, how.target))
+        products = product(how.differences(operands), read(operands.scales, how.scale_type))
         codes = _of_numbers(products.numbers, how.target)
         negative = products.numbers.negative
         codes[products.is_zero & negative] = ConversionClass.NEGATIVE_ZERO
@@ -74,8 +74,9 @@ def _of_numbers(numbers: Numbers, target: str) -> Codes:
 
 def _of_quotient(how: Quantization, operands: Operands) -> Codes:
     """The class of each operand of a quantization, by its quotient."""
-    bits, real = operands.bits, how.scale_type
-    quotients = divided(bits, operands.scales, (how.source, real), real)
+    bits, types = operands.bits, (how.source, how.scale_type)
+    own = quotient_type(how.scale_type, how.precision)
+    quotients, real = divided(bits, operands.scales, types, own)
     if how.codes in FLOAT_FORMATS:
         codes = _of_numbers(decoded(quotients, real), how.codes)
         return _with_specials(codes, bits, how.source)

@@ -30,6 +30,7 @@ from .linear import (
     multiplied,
     nearest_integers,
     of_integers,
+    quotient_type,
 )
 from .patterns import Operands, Trial
 from .reference import (
@@ -187,19 +188,19 @@ def _flush(bits: Bits, fmt: Format) -> Bits:
     return np.where((bits ^ sign) < 1 << fmt.fraction_bits, sign, bits)
 
 
-#: A function of (operands, scales, their types) that returns the quotients and their type.
-Quotient = Callable[[Bits, Bits, tuple[str, str]], tuple[Bits, str]]
-
-
-def _divided(bits: Bits, scales: Bits, types: tuple[str, str]) -> tuple[Bits, str]:
-    return divided(bits, scales, types, types[1]), types[1]
+#: A function of (operands, scales, their types, the quotients' type or "" for exact ones) that
+#: returns the quotients and their type.
+Quotient = Callable[[Bits, Bits, tuple[str, str], str], tuple[Bits, str]]
 
 
 def computed(compute: Callable[[Array, Array], Array], wide: str = "") -> Quotient:
-    """The quotients by the processor, of operands and scales in the scales' type or a wider one."""
+    """The quotients by the processor, of operands and scales in the quotients' type or a wider one.
 
-    def quotient(bits: Bits, scales: Bits, types: tuple[str, str]) -> tuple[Bits, str]:
-        kind = wide or types[1]
+    Exact ones, which no processor has, are computed in float32.
+    """
+
+    def quotient(bits: Bits, scales: Bits, types: tuple[str, str], dtype: str) -> tuple[Bits, str]:
+        kind = wide or dtype or "float32"
         with np.errstate(all="ignore"):
             x, by = (
                 each.view(BY_NAME[own].numpy).astype(BY_NAME[kind].numpy)
@@ -219,14 +220,20 @@ class _Linear:
     per_axis: bool = False
     #: Whether each block along an axis has a scale and a zero point.
     blocked: bool = False
+    #: The type of the scales, and that of quotients, where they are not those by default.
+    scale: str = ""
+    precision: str = ""
     scale_in: str = ""
     first_scale: bool = False
+    flushed_scales: bool = False
 
     @property
     def name(self) -> str:
         """The name in reports: the types, and how scales are laid out."""
         layout = "in blocks" if self.blocked else "per axis" if self.per_axis else "per tensor"
-        return f"{self.named}, {layout}"
+        scales = f", {self.scale} scales" if self.scale else ""
+        quotients = f", {self.precision} quotients" if self.precision else ""
+        return f"{self.named}, {layout}{scales}{quotients}"
 
     @property
     def named(self) -> str:
@@ -240,8 +247,13 @@ class _Linear:
 
     @property
     def scale_type(self) -> str:
-        """The type of the scales: that of the floats, beside integers float32."""
-        return self.source if self.source in FLOAT_FORMATS else "float32"
+        """The type of the scales: by default that of the floats, beside integers float32."""
+        return self.scale or (self.source if self.source in FLOAT_FORMATS else "float32")
+
+    @property
+    def mixed(self) -> bool:
+        """Whether the scales or the quotients have another type than by default."""
+        return bool(self.scale or self.precision)
 
     def arrays(self, trial: Trial) -> tuple[Array, Array, Array]:
         """Operands, scales and zero points.
@@ -261,14 +273,17 @@ class _Linear:
                 scales, points = scales.reshape(-1, 2), points.reshape(-1, 2)
         return x, scales, points
 
-    def _scales(self, operands: Operands) -> Bits:
-        """The scales, with the deviations that change them."""
+    def _scales(self, operands: Operands) -> tuple[Bits, str]:
+        """The scales and their type, with the deviations that change them."""
         has_peers, real = self.first_scale and operands.peers.size, self.scale_type
         scales = operands.peers if has_peers else operands.scales
-        if self.scale_in:
-            there = cast(scales, real, self.scale_in, "ties_to_even", saturate=False)
-            scales = cast(there, self.scale_in, real, "ties_to_even", saturate=False)
-        return scales
+        other = self.scale_in
+        if self.flushed_scales:
+            other = real if FLOAT_FORMATS[real].has_zero else "float32"
+        if not other:
+            return scales, real
+        there = cast(scales, real, other, "ties_to_even", saturate=False)
+        return (_flush(there, FLOAT_FORMATS[other]) if self.flushed_scales else there), other
 
     def _points(self, operands: Operands) -> Bits:
         """The patterns of the zero points."""
@@ -290,7 +305,7 @@ class Quantization(_Linear):
     #: Whether numbers beyond a float type become its largest; integers always saturate.
     saturate: bool = True
     rounding: str = "ties_to_even"
-    quotient: Quotient = field(default=_divided, repr=False)
+    quotient: Quotient = field(default=divided, repr=False)
     magnitudes: bool = False
     zero_point_inside: bool = False
     zero_point_forgotten: bool = False
@@ -316,16 +331,18 @@ class Quantization(_Linear):
         if self.zero_point_forgotten:
             operands = replace(operands, zero_points=np.zeros_like(operands.zero_points))
         points = operands.zero_points
-        types = self.source, self.scale_type
-        quotients, dtype = self.quotient(operands.bits, self._scales(operands), types)
+        scales, kind = self._scales(operands)
+        own = quotient_type(self.scale_type, self.precision)
+        quotients, dtype = self.quotient(operands.bits, scales, (self.source, kind), own)
         if self.fused:
+            types = self.source, self.scale_type
             quotients, points = _fused(operands, types), np.zeros_like(points)
         if self.magnitudes:
             quotients = quotients & quotients.dtype.type(FLOAT_FORMATS[dtype].signless)
         if self.zero_point_inside:
-            own = BY_NAME[dtype].numpy
+            floats = BY_NAME[dtype].numpy
             with np.errstate(all="ignore"):
-                sums: Array = quotients.view(own) + points.astype(own)
+                sums: Array = quotients.view(floats) + points.astype(floats)
             quotients, points = sums.view(quotients.dtype), np.zeros_like(points)
         decide = DECISIONS.get(self.rounding, self.rounding)
         name = self.rounding.replace("q", "x")  # of the quotient
@@ -387,9 +404,10 @@ class FakeQuantization(Quantization):
 
     def results(self, operands: Operands) -> Bits:
         """The numbers that the codes stand for."""
-        types = self.through, self.scale_type, self.target
+        scales, kind = self._scales(operands)
         codes = self.quantized(operands)
-        return dequantized(codes, self._scales(operands), self._points(operands), types)
+        types = self.through, kind, self.target
+        return dequantized(codes, scales, self._points(operands), types)
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,8 +431,8 @@ class Dequantization(_Linear):
 
     @property
     def scale_type(self) -> str:
-        """The type of the results."""
-        return self.target
+        """The type of the scales: by default that of the results."""
+        return self.scale or self.target
 
     def differences(self, operands: Operands) -> Extended:
         """The operands less their zero points."""
@@ -427,9 +445,12 @@ class Dequantization(_Linear):
 
     def results(self, operands: Operands) -> Bits:
         """The products, each rounded once."""
-        fmt, scales = FLOAT_FORMATS[self.target], self._scales(operands)
-        types = self.target, self.target
+        fmt, (scales, kind) = FLOAT_FORMATS[self.target], self._scales(operands)
+        wider = self.product_in if self.product_in == "float32" else ""
+        types = kind, wider or self.target
         found = multiplied(self.differences(operands), scales, types)
+        if wider:
+            return cast(found, wider, self.target, "ties_to_even", saturate=False)
         own = BY_NAME[self.target].numpy
         with np.errstate(all="ignore"):
             if self.zero_point == "scaled":

@@ -6,35 +6,23 @@ another aspect.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..deviation import NO_REPORT
-from ..reference import FLOAT_FORMATS, INTEGER_WIDTHS, Bits
-from .blocks import deviations as of_blocks
-from .blocks.quantization import BlockDequantization, BlockQuantization
-from .conversion import (
-    Cast,
-    Dequantization,
-    FakeQuantization,
-    How,
-    Quantization,
-    Quotient,
-    computed,
-)
-from .deviation import AnyHow, ConversionDeviation, deviated
+from ..reference import Bits
+from .conversion import Quotient, computed
+from .deviation import ConversionDeviation
 from .linear import divided
-from .reference import cast, digits
+from .reference import cast
 
 
 def _narrowed_to(narrow: str) -> Quotient:
-    def quotient(bits: Bits, scales: Bits, types: tuple[str, str]) -> tuple[Bits, str]:
-        found = divided(bits, scales, types, types[1])
-        return cast(found, types[1], narrow, "ties_to_even", saturate=False), narrow
+    def quotient(bits: Bits, scales: Bits, types: tuple[str, str], dtype: str) -> tuple[Bits, str]:
+        found, kind = divided(bits, scales, types, dtype)
+        return cast(found, kind, narrow, "ties_to_even", saturate=False), narrow
 
     return quotient
 
@@ -65,12 +53,12 @@ ROUNDINGS = (
         )
     ),
 )
-_TO_ODD = _deviation(
+TO_ODD = _deviation(
     "rounding", "half to odd", "rounds ties to the odd number", NO_REPORT, rounding="half to odd"
 )
 CASTS = (
     *ROUNDINGS,
-    _TO_ODD,
+    TO_ODD,
     *(
         _deviation(
             "path",
@@ -256,6 +244,12 @@ _FIRST_SCALE = _deviation(
     "takes the first scale for every channel or block",
     first_scale=True,
 )
+_FLUSHED_SCALES = _deviation(
+    "scale",
+    "subnormal scales flushed",
+    "reads subnormal scales as zeros, as float8_e8m0fnu's 2^-127 is in float32",
+    flushed_scales=True,
+)
 QUANTIZATIONS = (
     *ROUNDINGS,
     _deviation(
@@ -273,7 +267,7 @@ QUANTIZATIONS = (
         "gh:pytorch/pytorch#58130",
         zero_point_inside=True,
     ),
-    _TO_ODD,
+    TO_ODD,
     *(
         _deviation("rounding", name, f"rounds the quotient by {about}", rounding=name)
         for name, about in (
@@ -284,10 +278,9 @@ QUANTIZATIONS = (
     ),
     _deviation(
         "quotient",
-        "reciprocal",
-        "multiplies by 1 / scale, which is rounded",
-        "gh:arch-hdl-lang/arch-com#905, ggml's quantiser",
-        quotient=computed(lambda x, by: x * (by.dtype.type(1) / by)),
+        "precision ignored",
+        "rounds the quotient to the type of the scale",
+        precision="",
     ),
     *(
         _deviation(
@@ -306,6 +299,21 @@ QUANTIZATIONS = (
             quotient=computed(np.divide, wide),
         )
         for wide in ("float32", "float64")
+    ),
+    _deviation(
+        "quotient",
+        "operands rounded first",
+        "rounds operand and scale to the quotient's type, then divides",
+        "ONNX Runtime's float16",
+        quotient=computed(np.divide),
+    ),
+    # Behind division, which is the same by a power of two.
+    _deviation(
+        "quotient",
+        "reciprocal",
+        "multiplies by 1 / scale, which is rounded",
+        "gh:arch-hdl-lang/arch-com#905, ggml's quantiser",
+        quotient=computed(lambda x, by: x * (by.dtype.type(1) / by)),
     ),
     *(
         _deviation(
@@ -332,6 +340,7 @@ QUANTIZATIONS = (
         replace(one, changes={**one.changes, "quotient": computed(np.divide)})
         for one in _NARROW_SCALES
     ),
+    _FLUSHED_SCALES,
     _FIRST_SCALE,
     _deviation(
         "sign",
@@ -358,6 +367,7 @@ QUANTIZATIONS = (
 )
 DEQUANTIZATIONS = (
     *_NARROW_SCALES,
+    _FLUSHED_SCALES,
     _FIRST_SCALE,
     _deviation(
         "zero point",
@@ -375,117 +385,11 @@ DEQUANTIZATIONS = (
     _deviation("zero point", "zero point forgotten", "subtracts nothing", zero_point="forgotten"),
     *(
         _deviation(
-            "product", f"product in {narrow}", "rounds the product to the type", product_in=narrow
+            "product", f"product in {kind}", "rounds the product to the type", product_in=kind
         )
-        for narrow in ("float16", "bfloat16")
+        for kind in ("float16", "bfloat16", "float32")
     ),
     _deviation(
         "zeros", "flush subnormal results", "replaces subnormal results by zeros", flushed=True
     ),
 )
-
-
-def _fits(deviation: ConversionDeviation, how: How) -> bool:
-    changes = deviation.changes
-    if deviation.changes_nothing(how):
-        return False
-    if not isinstance(how, Cast):
-        return _fits_linear(deviation, how)
-    own, fmt = FLOAT_FORMATS.get(how.source), FLOAT_FORMATS.get(how.target)
-    floats = [dtype for dtype in (how.source, how.target) if dtype in FLOAT_FORMATS]
-    via = str(changes.get("via", ""))
-    if via in INTEGER_WIDTHS:
-        return floats == [how.source] and digits(how.target) > digits(via)
-    if via in FLOAT_FORMATS:
-        before, middle, behind = (digits(dtype) for dtype in (how.source, via, how.target))
-        return before > middle and (middle > behind or len(floats) == 1) and bool(floats)
-    if "mistaken" in changes:
-        return changes["mistaken"][0] in floats
-    if "half_for_odd" in changes:
-        return how.target == "bfloat16"
-    if "carry_ored" in changes:
-        return fmt is not None and fmt.has_zero
-    if deviation.aspect == "rounding":
-        return bool(floats)
-    if own is None or fmt is None:
-        return _fits_integers(deviation, how)
-    if via:
-        return how.source == ("float32" if via == "TF32" else "float64") and fmt.fraction_bits < 11
-    if deviation.aspect == "nans":
-        same = own.width - own.fraction_bits == fmt.width - fmt.fraction_bits
-        loses = own.fraction_bits > fmt.fraction_bits and fmt.has_infinity and own.has_infinity
-        return loses and (changes["nans"] == "cut" or (same and changes["nans"] == "carried"))
-    if deviation.aspect == "overflow":
-        # Types of 16 bits and more are never asked to saturate.
-        return "rule" not in changes and (
-            fmt.width <= 8 or (fmt.width == 16 and changes["saturate"])
-        )
-    return fmt.has_zero or deviation.aspect != "zeros"
-
-
-def _fits_linear(deviation: ConversionDeviation, how: Quantization | Dequantization) -> bool:
-    changes, is_float = deviation.changes, how.codes in FLOAT_FORMATS
-    if how.scale_type in (changes.get("scale_in"), changes.get("product_in")):
-        return False
-    if "first_scale" in changes:
-        return how.per_axis or how.blocked
-    if isinstance(how, Dequantization):
-        return not (is_float and "wraps" in changes)
-    if "saturate" in changes:
-        return is_float and FLOAT_FORMATS[how.codes].nan is not None
-    if is_float:
-        is_known = "quotient" in changes or "zero_point_forgotten" in changes
-        return is_known or deviation in (*ROUNDINGS, _TO_ODD)
-    return not ("narrow" in changes and how.codes[0] == "u")
-
-
-def _fits_integers(deviation: ConversionDeviation, how: Cast) -> bool:
-    """Whether a deviation fits a cast from or to integers, or both."""
-    changes = deviation.changes
-    if how.target not in INTEGER_WIDTHS:
-        saturates = deviation.aspect == "overflow" and "saturate" in changes
-        return saturates and "infinities_saturate" not in changes
-    if deviation.aspect == "overflow":
-        from_floats = how.source in FLOAT_FORMATS
-        return from_floats if "rule" in changes else "infinities_saturate" not in changes
-    return changes.get("nans") in ("zero", "least", "greatest") and how.source in FLOAT_FORMATS
-
-
-#: Deviations that occur together.
-Combination = tuple[ConversionDeviation, ...]
-
-
-def fitting(how: AnyHow) -> list[ConversionDeviation]:
-    """The deviations that a conversion may have, some of them only beside another."""
-    if isinstance(how, BlockQuantization | BlockDequantization):
-        return of_blocks.fitting(how)
-    tables = {
-        Cast: CASTS,
-        Quantization: QUANTIZATIONS,
-        FakeQuantization: QUANTIZATIONS,
-        Dequantization: DEQUANTIZATIONS,
-    }
-    return [deviation for deviation in tables[type(how)] if _fits(deviation, how)]
-
-
-def singles(how: AnyHow) -> list[Combination]:
-    """The deviations that a conversion may have alone."""
-    return [(one,) for one in fitting(how) if _agree(how, (one,))]
-
-
-def combinations(how: AnyHow, of: Iterable[ConversionDeviation]) -> Iterator[Combination]:
-    """Two or three of these deviations that can occur together, those with the fewest first."""
-    possible = list(of)
-    for count in (2, 3):
-        for some in itertools.combinations(possible, count):
-            if len({deviation.aspect for deviation in some}) == count and _agree(how, some):
-                yield some
-
-
-def _agree(how: AnyHow, some: Iterable[ConversionDeviation]) -> bool:
-    # The formula on bits is for float32 only.
-    other = deviated(how, some)
-    return (
-        not (isinstance(other, Cast) and other.half_for_odd)
-        or (other.via or other.source) == "float32"
-    )

@@ -65,19 +65,31 @@ def quantized(
     that is ``int32`` or ``float8_e8m0fnu``.
     """
     source, scale, target = types
-    dtype = precision or scale
-    if dtype in INTEGER_WIDTHS or not FLOAT_FORMATS[dtype].has_zero:
-        values = _quotient(read(bits, source), read(scales, scale))
-    else:
-        values = read(divided(bits, scales, (source, scale), dtype), dtype)
+    dtype = quotient_type(scale, precision)
+    values = read(*divided(bits, scales, (source, scale), dtype))
     return coded(values, zero_points, target, saturate=saturate)
 
 
-def divided(bits: Bits, scales: Bits, types: tuple[str, str], dtype: str) -> Bits:
-    """The quotients of two types, each rounded once to a float type."""
+def quotient_type(scale: str, precision: str) -> str:
+    """The type to which quotients are rounded; empty if they stay exact."""
+    has_quotients = scale in FLOAT_FORMATS and FLOAT_FORMATS[scale].has_zero
+    return precision or (scale if has_quotients else "")
+
+
+def divided(bits: Bits, scales: Bits, types: tuple[str, str], dtype: str) -> tuple[Bits, str]:
+    """The quotients of two types, each rounded once to a float type, and that type.
+
+    Exact ones are rounded to odd in float64: then each later rounding, to fewer bits, is right.
+    """
     source, scale = types
     exact = _quotient(read(bits, source), read(scales, scale))
-    return written(exact, dtype, "ties_to_even", saturate=False)
+    kind, rounding = (dtype, "ties_to_even") if dtype else ("float64", _to_odd)
+    return written(exact, kind, rounding, saturate=False), kind
+
+
+def _to_odd(integer: Bits, rest: Bits, half: Bits, negative: Flags) -> Flags:
+    odd: Flags = integer & integer.dtype.type(1) == 0
+    return odd
 
 
 def coded(

@@ -30,6 +30,14 @@ Doubles = npt.NDArray[np.float64]
 RANDOM = 1 << 14
 #: Powers of two, and scales whose quotients and reciprocals are rounded; the last two are large.
 SCALES = (1.0, 2.0**-7, 0.1, 1 / 3, 1 / 255, 0.0123, 7.7, 250.0)
+#: Scales of types without fractions: 2^24 + 1 is none of float32's numbers.
+_OTHER_SCALES = {
+    "int32": (1.0, 3.0, 7.0, 255.0, 1000.0, 2.0**24 + 1),
+    "float8_e8m0fnu": (1.0, 2.0**-7, 0.125, 8.0, 256.0),
+}
+#: Scales by which integers that no float32 has are near ties.
+_LARGE = {"float16": 60000.0, "float8_e8m0fnu": 2.0**23, "int32": 2.0**23 + 1}
+_LARGE_OF_FLOATS = 255.0 * 2**16
 #: Channels of the tensor whose axis is quantized.
 CHANNELS = 4
 #: Neighbours of a pattern that are tried beside it, on each side.
@@ -139,11 +147,12 @@ def trials(source: str, target: str, real: str, *, per_axis: bool) -> Iterator[T
 
     The quotients are near the numbers of the target's range, and the ties between them.
     """
+    has_extremes = per_axis or real == "float8_e8m0fnu"
     found = [
         Trial(
             _near_ties(scale, point, source, target, real), as_bits(scale, real), np.array([point])
         )
-        for scale in (*SCALES, *(_extremes(real) if per_axis else ()))
+        for scale in (*_scales(real, source), *(_extremes(real) if has_extremes else ()))
         for point in _some_points(target)[:3]
     ]
     return _joined(found) if per_axis else iter(found)
@@ -163,7 +172,7 @@ def code_trials(source: str, real: str, *, per_axis: bool) -> Iterator[Trial]:
         bits = (some & ((1 << width(source)) - 1)).astype(bits_type(source))
     found = [
         Trial(bits, as_bits(scale, real), np.array([point]))
-        for scale in (*SCALES, *_extremes(real))
+        for scale in (*_scales(real), *_extremes(real))
         for point in _some_points(source)[::-1]
     ]
     return _joined(found) if per_axis else iter(found)
@@ -177,10 +186,19 @@ def _some_points(dtype: str) -> tuple[int, ...]:
     return 0, 3, (least + most + 1) // 2 or most, least, most
 
 
-def _extremes(dtype: str) -> tuple[float, float]:
+def _scales(dtype: str, source: str = "") -> tuple[float, ...]:
+    """The scales of a type, and for integers of 32 bits a large one."""
+    usual = _OTHER_SCALES.get(dtype, SCALES)
+    return (*usual, _LARGE.get(dtype, _LARGE_OF_FLOATS)) if source == "int32" else usual
+
+
+def _extremes(dtype: str) -> tuple[float, ...]:
     """A subnormal scale whose reciprocal is finite, and a huge one."""
-    bias = FLOAT_FORMATS[dtype].bias
-    return 1.3 * 2.0**-bias, 1.3 * 2.0 ** (bias - 7)
+    fmt = FLOAT_FORMATS.get(dtype)
+    if fmt is None:
+        return ()
+    factor = 1.3 if fmt.has_zero else 1.0
+    return factor * 2.0**-fmt.bias, factor * 2.0 ** (fmt.bias - 7)
 
 
 def _joined(found: Sequence[Trial]) -> Iterator[Trial]:
@@ -189,6 +207,7 @@ def _joined(found: Sequence[Trial]) -> Iterator[Trial]:
         own = [trial for trial in found if bool(trial.zero_points[0]) == mixed]
         for start in range(0, len(own), CHANNELS):
             some = own[start : start + CHANNELS]
+            some += some[: len(some) % 2]  # a row has two blocks
             count = min(trial.bits.size for trial in some)
             bits = [trial.bits[:: max(1, trial.bits.size // count)][:count] for trial in some]
             scales = np.concatenate([trial.scales for trial in some])

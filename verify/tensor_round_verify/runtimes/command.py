@@ -108,6 +108,7 @@ class Program(Adapter):
             words = self._filled(
                 source=(how.source, "float32"),
                 **(more or {"target": (how.target, None)}),
+                precision=(how.precision, ""),
                 scale=(repr(float(scale)), None),
                 zero_point=(str(point), "0"),
             )

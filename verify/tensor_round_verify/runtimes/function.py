@@ -51,9 +51,9 @@ class PythonFunction(Adapter):
     The last is ``(x, scale, zero_point)`` or, if it is symmetric, ``(x, scale)``; the zero point
     has the type of the codes. For blocks it is ``(x, format, scale)`` and
     ``(scales, codes, format, dtype)``. A function may have further parameters: ``rounding``,
-    ``saturate``, ``axis``, ``block_size``, and the ends ``quant_min`` and ``quant_max`` of an
-    integer type. Without them it must round ties to even and saturate types of 8 bits, and is not
-    verified per axis or in blocks.
+    ``saturate``, ``axis``, ``block_size``, ``precision``, the ``output_dtype`` of numbers, and the
+    ends ``quant_min`` and ``quant_max`` of an integer type. Without them it must round ties to even
+    and saturate types of 8 bits, and is not verified per axis or in blocks.
     """
 
     dtypes = tuple(FLOATS)
@@ -113,11 +113,20 @@ class PythonFunction(Adapter):
 
     def _linear(self, how: Quantization | Dequantization, **more: object) -> QuantizeBits:
         """The function of an array, scale and zero point, which are 1-d per axis, else 0-d."""
-        optional = {"axis", "block_size", "saturate", "quant_min", "quant_max"}
+        needed = {
+            "axis": how.per_axis,
+            "block_size": how.blocked,
+            "precision": how.precision,
+            "output_dtype": isinstance(how, Dequantization) and how.scale,
+        }
+        optional = {*needed, "saturate", "quant_min", "quant_max"}
         symmetric = len(set(self._parameters) - optional) == 2
-        for name, needed in (("axis", how.per_axis), ("block_size", how.blocked)):
-            if needed and name not in self._parameters:
+        for name, is_needed in needed.items():
+            if is_needed and name not in self._parameters:
                 raise NotSupported(f"it has no parameter {name}")
+        results = "" if isinstance(how, Quantization) else how.target
+        dtypes = {"precision": how.precision, "output_dtype": results}
+        more |= {name: BY_NAME[dtype].numpy for name, dtype in dtypes.items() if dtype}
 
         def call(trial: Trial) -> object:
             x, scale, point = how.arrays(trial)

@@ -57,7 +57,12 @@ class LiteRT(PlainCasts):
         return self._linear("DEQUANTIZE", how)
 
     def _linear(self, operator: str, how: Quantization | Dequantization) -> QuantizeBits:
-        if how.scale_type != "float32" or how.codes not in CODES or "int32" in how.named:
+        if (
+            how.mixed
+            or how.scale_type != "float32"
+            or how.codes not in CODES
+            or "int32" in how.named
+        ):
             raise NotSupported(f"it has no {operator} from {how.named}")
         if how.blocked:
             raise NotSupported("it has no blocks here")

@@ -36,6 +36,7 @@ class _Onnx(Adapter, abc.ABC):
     operators = OPERATORS
     forms = Form.LENGTH | Form.EMPTY | Form.RANK
     concurrent = True
+    mixes_types = True
     runs_models = True
 
     @abc.abstractmethod
@@ -80,6 +81,9 @@ class _Onnx(Adapter, abc.ABC):
         @cache
         def running(ranks: tuple[int, int], *options: tuple[str, int]) -> Callable[..., Any]:
             return self._running(linear_model(how, ranks, dict(options)))
+
+        if not (how.per_axis or how.blocked):
+            running((1, 0))  # else each trial would be refused, and logged
 
         def call(trial: Trial) -> Any:
             x, scale, point = how.arrays(trial)

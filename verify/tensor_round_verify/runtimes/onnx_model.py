@@ -48,6 +48,10 @@ def linear_model(
 
     ``ranks`` are those of the operand and of its scales, ``options`` axis and block_size.
     """
+    types = {"precision": how.precision}
+    if isinstance(how, Dequantization) and how.scale:
+        types["output_dtype"] = how.target
+    options = {**options, **{name: _number(dtype) for name, dtype in types.items() if dtype}}
     operator = "QuantizeLinear" if isinstance(how, Quantization) else "DequantizeLinear"
     inputs = {
         "x": _type(how.source, ranks[0]),

@@ -86,7 +86,7 @@ class OpenVINO(PlainCasts):
 
     def fake_quantize(self, how: FakeQuantization) -> QuantizeBits:
         """Quantize by FakeQuantize-1, between the numbers of the least and the largest code."""
-        if how.codes not in INTEGER_WIDTHS or how.blocked:
+        if how.codes not in INTEGER_WIDTHS or how.blocked or how.mixed or how.source == "int32":
             raise NotSupported(f"it does not quantize through {how.codes} in this way")
         import openvino
         from openvino import opset5

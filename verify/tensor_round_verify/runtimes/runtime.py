@@ -162,6 +162,8 @@ class Runtime:
     #: The forms of arrays that it takes, and whether its calls are slow.
     forms = ANY
     slow = False
+    #: Whether the types of its scales and quotients are others than those of its numbers.
+    mixes_types = False
     #: Whether it runs models, and the name by which a process opens it to do so.
     runs_models = False
     opened_as = ""

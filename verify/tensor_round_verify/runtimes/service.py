@@ -11,12 +11,12 @@ from tensor_round.contract.operators.onnx_types import DTYPES, NEWEST_OPSET
 from tensor_round.contract.operators.operator import name_in
 from tensor_round.contract.rounding import Rounding
 
-from ..conversions.conversion import Cast, Dequantization, Quantization
+from ..conversions.conversion import Cast, Dequantization, FakeQuantization, Quantization
 from ..conversions.patterns import Trial
 from ..reference import ROUNDINGS, WIDTHS
 from .forms import Values
 from .model_tensors import Tensor
-from .runtime import Adapter, QuantizeBits, RoundBits
+from .runtime import Adapter, QuantizeBits, RoundBits, T
 
 
 class Service(Adapter):
@@ -25,6 +25,7 @@ class Service(Adapter):
     dtypes = tuple(WIDTHS)
     roundings = ROUNDINGS
     concurrent = True
+    mixes_types = True
     probed = False
 
     def __init__(self, url: str, timeout: float) -> None:
@@ -48,14 +49,29 @@ class Service(Adapter):
 
     def quantize(self, how: Quantization) -> QuantizeBits:
         """ONNX's QuantizeLinear."""
-        return self._linear(how, "y", {"saturate": int(how.saturate)})
+        precision = {"precision": name_in(DTYPES, how.precision)} if how.precision else {}
+        return self._linear(how, "y", {"saturate": int(how.saturate), **precision})
 
     def dequantize(self, how: Dequantization) -> QuantizeBits:
         """ONNX's DequantizeLinear."""
-        return self._linear(how, "x", {})
+        return self._linear(how, "x", {"output_dtype": name_in(DTYPES, how.target)})
+
+    def fake_quantize(self, how: FakeQuantization) -> QuantizeBits:
+        """The client's, by ONNX's rules."""
+        through = BY_NAME[how.codes].numpy
+
+        def fake(trial: Trial) -> object:
+            x, scale, point = how.arrays(trial)
+            options = how.options(trial)
+            axis, block_size = options.get("axis"), options.get("block_size")
+            return self._client.fake_quantize(
+                x, scale, point, through=through, axis=axis, block_size=block_size
+            )
+
+        return self._by_trials(self._calling(fake), how)
 
     def _linear(
-        self, how: Quantization | Dequantization, side: str, options: Mapping[str, int]
+        self, how: Quantization | Dequantization, side: str, options: Mapping[str, int | str]
     ) -> QuantizeBits:
         names = ("input", f"{side}_scale", f"{side}_zero_point")
         operator = "QuantizeLinear" if side == "y" else "DequantizeLinear"
@@ -74,16 +90,13 @@ class Service(Adapter):
                 },
             }
             body = b"".join(tensor.packed.tobytes() for tensor in tensors)
-            try:
-                found = self._client.execute(document, body)
-            except TensorRoundError as error:
-                raise CannotVerify(f"{self.name}: {error.detail}") from error
+            found = self._client.execute(document, body)
             return Tensor.of_bytes(how.target, tensors[0].shape, found.data).array()
 
-        return self._by_trials(convert, how)
+        return self._by_trials(self._calling(convert), how)
 
-    def _calling(self, call: Callable[[Values], object]) -> Callable[[Values], object]:
-        def called(x: Values) -> object:
+    def _calling(self, call: Callable[[T], object]) -> Callable[[T], object]:
+        def called(x: T) -> object:
             try:
                 return call(x)
             except TensorRoundError as error:

@@ -56,7 +56,7 @@ class Torch(PlainCasts):
 
     def quantize(self, how: Quantization) -> QuantizeBits:
         """Quantize float32 to int8 or uint8, per tensor or per channel."""
-        if how.source != "float32" or how.target not in KINDS:
+        if how.source != "float32" or how.target not in KINDS or how.mixed:
             raise NotSupported(f"it does not quantize {how.source} to {how.target}")
         if how.blocked:
             raise NotSupported("it has no blocks here")
@@ -82,7 +82,7 @@ class Torch(PlainCasts):
 
     def fake_quantize(self, how: FakeQuantization) -> QuantizeBits:
         """Fake-quantize to the ends of an integer type, per tensor or per channel."""
-        if how.codes not in INTEGER_WIDTHS or how.blocked:
+        if how.codes not in INTEGER_WIDTHS or how.blocked or how.mixed:
             raise NotSupported(f"it does not quantize through {how.codes} in this way")
         between, own = ends(how.codes), BY_NAME[how.target].numpy
 
