@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import gc
 import importlib.util
 import warnings
@@ -17,8 +18,10 @@ from typing import Any
 import numpy as np
 import pytest
 import tritonclient.utils.shared_memory as client_memory
-from tritonclient.utils import InferenceServerException
+from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
+from support.cases.array_cases import on_wire
+from support.cases.linear_calls import operands_of, right
 from support.devices.host_kernels import NO_COMPILER, compiler
 from support.http.inference_form import AWAY, DIRECTML, EVEN, ZERO, X
 from support.segments import PREFIX, segment
@@ -27,7 +30,9 @@ from support.services.variants import DeviceService
 from support.v2.regions import TRIES
 from support.v2.tritonclients import OverHttp
 from tensor_round.contract.dtypes import BY_NAME, ROUNDABLE
-from tensor_round_service.oip.models import MODELS
+from tensor_round.contract.layout import Layout
+from tensor_round_service.oip.models import MODELS, find, operator_for
+from tensor_round_service.oip.plan import carried_shape
 from tensor_round_verify.patterns import samples
 from tensor_round_verify.reference import INTEGER_WIDTHS, is_nan, rounded
 
@@ -291,6 +296,95 @@ def test_system_shared_memory(kind: OverHttp) -> None:
             del y
     finally:
         client_memory.destroy_shared_memory_region(handle)
+
+
+#: A model, its parameters, and the types and sizes of its inputs.
+Linear = tuple[str, dict[str, Any], list[tuple[str, tuple[int, ...]]]]
+#: Those without a name in the protocol travel as UINT8; the parameter dtype names them.
+LINEAR: dict[str, Linear] = {
+    "per axis": (
+        "onnx_quantize_linear", {"axis": 0, "saturate": True},
+        [("float32", (3, 50)), ("float32", (3,)), ("int8", (3,))],
+    ),
+    "blocks of 4 bits": (
+        "onnx_quantize_linear", {"block_size": 25, "dtype": "int4"},
+        [("float16", (3, 50)), ("float16", (3, 2)), ("int4", (3, 2))],
+    ),
+    "floats of 8 bits": (
+        "onnx_dequantize_linear", {"to": "float32", "dtype": "float8_e4m3fn"},
+        [("float8_e4m3fn", (3, 50)), ("bfloat16", ())],
+    ),
+    "columns": (
+        "directml_element_wise_quantize_linear", {},
+        [("int32", (3, 50)), ("float32", (1, 50)), ("uint8", (1, 50))],
+    ),
+    "tiles": (
+        "webnn_dequantize_linear", {},
+        [("int32", (4, 50)), ("float16", (2, 10)), ("int32", (2, 10))],
+    ),
+}  # fmt: skip
+
+
+def prepared(case: Linear) -> tuple[dict[str, np.ndarray[Any, Any]], bytes]:
+    """The inputs by their names, as messages have them, and the reference's result."""
+    name, parameters, tensors = case
+    model = find(name)
+    call = operator_for(model, parameters).prepare(*tensors[0], *tensors[1:]).call.without_gaps
+    operands = operands_of(call, 47)
+    given: dict[str, np.ndarray[Any, Any]] = {}
+    parts = (operands.x, operands.scale, operands.zero_point)
+    for into, bits, (dtype, shape) in zip(model.inputs, parts, tensors, strict=False):
+        assert bits is not None
+        row = BY_NAME[dtype]
+        given[into] = bits.view(row.numpy).reshape(shape)
+        if row.oip is None:
+            carried = np.frombuffer(on_wire(given[into]), np.uint8)
+            given[into] = carried.reshape(carried_shape(Layout.of(row, shape)))
+    return given, on_wire(right(call, operands).view(call.output.dtype.numpy))
+
+
+@pytest.mark.parametrize("case", LINEAR.values(), ids=LINEAR)
+def test_quantization_to_the_bit(ask: Ask, kind: OverHttp, case: Linear) -> None:
+    model, parameters, _ = case
+    given, want = prepared(case)
+    inputs = [kind.given(x, name) for name, x in given.items()]
+    out = find(model).output
+    options = {"outputs": [kind.wish(out)], "parameters": parameters or None}
+    result = ask(lambda client: client.infer(model, inputs, **options))
+    assert result.as_numpy(out).tobytes() == want
+
+
+def test_quantization_with_a_region_for_each_tensor(kind: OverHttp) -> None:
+    options = ("--shared-memory-prefix", PREFIX)
+    with (
+        Service(*options) as service,
+        kind.blocking(f"127.0.0.1:{service.port}") as client,
+        contextlib.ExitStack() as regions,
+    ):
+
+        def region(name: str, nbytes: int) -> Any:
+            key = f"/{PREFIX}{name}"
+            handle = client_memory.create_shared_memory_region(name, key, nbytes)
+            regions.callback(client_memory.destroy_shared_memory_region, handle)
+            client.register_system_shared_memory(name, key, nbytes)
+            return handle
+
+        for label, case in LINEAR.items():
+            model, parameters, _ = case
+            given, want = prepared(case)
+            inputs = []
+            for name, x in given.items():
+                handle = region(f"{label} {name}", x.nbytes)
+                client_memory.set_shared_memory_region(handle, [x.reshape(-1)])
+                tensor = kind.tensor(name, list(x.shape), np_to_triton_dtype(x.dtype))
+                tensor.set_shared_memory(f"{label} {name}", x.nbytes)
+                inputs.append(tensor)
+            results, wish = region(label, len(want)), kind.wish(find(model).output)
+            wish.set_shared_memory(label, len(want))
+            client.infer(model, inputs, outputs=[wish], parameters=parameters or None)
+            found = client_memory.get_contents_as_numpy(results, np.uint8, [len(want)])
+            assert found.tobytes() == want, label
+            del found
 
 
 @pytest.mark.skipif(compiler() is None, reason=NO_COMPILER)
