@@ -206,6 +206,20 @@ def check_quantized(
         compare(got, want, (bits, scales, points))
 
 
+def check_dequantized(
+    bits: Bits, scales: Bits, points: Bits | None, types: tuple[str, str, str]
+) -> None:
+    source, scale, target = types
+    zeros: Sequence[float | None] = [None] * bits.size
+    if points is not None:
+        zeros = values(points, source)
+    want = [
+        right_number(x, by, zero, target)
+        for x, by, zero in zip(values(bits, source), values(scales, scale), zeros, strict=True)
+    ]
+    compare(dequantized(bits, scales, points, types), want, (bits, scales, points))
+
+
 def compare(got: Bits, want: list[int], operands: tuple[Bits | None, ...]) -> None:
     wrong = np.flatnonzero(got != np.array(want, got.dtype))
     told = [
@@ -252,18 +266,7 @@ def test_quotients_next_to_ties_are_rounded_in_the_type_of_the_scale(source: str
 def test_drawn_codes_are_dequantized_as_fractions_say(source: str, scale: str, target: str) -> None:
     bits, scales, points = some(source, 100, 1), some(scale, 100, 2), some(source, 100, 3)
     for zeros in (points, None):
-        numbers: Sequence[float | None] = [None] * bits.size
-        if zeros is not None:
-            numbers = values(zeros, source)
-        want = [
-            right_number(x, by, zero, target)
-            for x, by, zero in zip(
-                values(bits, source), values(scales, scale), numbers, strict=True
-            )
-        ]
-        compare(
-            dequantized(bits, scales, zeros, (source, scale, target)), want, (bits, scales, zeros)
-        )
+        check_dequantized(bits, scales, zeros, (source, scale, target))
 
 
 def test_a_block_has_one_scale_in_each_dimension() -> None:
@@ -288,3 +291,15 @@ def test_every_operand_of_16_bits_is_quantized(source: str, target: str) -> None
     for number in (0.37, -3.0, 2.0**-14):
         scales = np.full(bits.shape, number).astype(numpy_type(source)).view(bits_type(source))
         check_quantized(bits, scales, None, (source, source, target), "")
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("target", ["float32", "float16"])
+@pytest.mark.parametrize("source", ["int16", "uint16"])
+def test_every_operand_of_16_bits_is_dequantized(source: str, target: str) -> None:
+    bits = all_patterns(source)
+    for number in (0.37, -3.0, 2.0**-14):
+        scales = np.full(bits.shape, number).astype(numpy_type(target)).view(bits_type(target))
+        points = np.full_like(bits, 32769)
+        check_dequantized(bits, scales, points, (source, target, target))

@@ -380,18 +380,29 @@ def test_openvinos_bfloat16_in_one_sentence() -> None:
 INTEGERS = ("int8", "uint8", "int16", "uint16")
 
 
-def test_onnxruntime_quantizes_right() -> None:
+THROUGH, ROUNDED_FIRST = ("through int32",), ("operands rounded first",)
+
+
+def test_onnxruntime_quantizes_right_but_for_its_division_in_float16() -> None:
     asked: Any = {"dtypes": [*NARROW, *INTEGERS]}
     report = verify("onnxruntime", operator="quantize_linear", **asked)
-    assert report.right
-    assert len(report.verdicts) == 24
+    assert len(report.verdicts) == 36
+    found = explained(report)
+    assert set(found.values()) == {ROUNDED_FIRST}
+    assert {dtype.rpartition(", ")[2] for dtype in found} == {"float16 scales", "float16 quotients"}
 
 
 def test_the_reference_evaluator_quantizes_through_int32() -> None:
     found = explained(
         verify("onnx-reference", operator="quantize_linear", dtypes=["float32", *INTEGERS])
     )
-    assert set(found.values()) == {("through int32",)}
+    unnamed = "float32 to int8, per tensor, float8_e8m0fnu scales, bfloat16 quotients"
+    assert found.pop(unnamed) is None
+    others = ROUNDED_FIRST, ("quotient in float32",)
+    assert set(found.values()) == {THROUGH, *((*one, *THROUGH) for one in others)}
+    assert {
+        by for dtype, by in found.items() if "scales" not in dtype and "quotients" not in dtype
+    } == {THROUGH}
 
 
 RECIPROCAL, AWAY = ("reciprocal",), ("half away from zero", "through int32")
