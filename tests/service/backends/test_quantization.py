@@ -202,6 +202,16 @@ def test_every_code_of_16_bits_is_dequantized(quantizing_backend: Backend) -> No
         check(quantizing_backend, call, Operands(x, tenth, drawn(source, [1, 1], 4)))
 
 
+@pytest.mark.parametrize("source", ["int32", "float8_e4m3fn", "float8_e5m2"])
+def test_products_with_zero_have_the_sign_of_both(quantizing_backend: Backend, source: str) -> None:
+    """The parts of a product that no wide type has may have opposite signs."""
+    x, point = drawn(source, [1, 256], 5), drawn(source, [1, 256], 6)
+    for scale in (0, 0x80000000):
+        call = linear_call(Dequantize(), (source, "float32", "float16"), x.shape, x.shape)
+        scales = np.full(x.shape, scale, np.uint32)
+        check(quantizing_backend, call, Operands(x, scales, point))
+
+
 def test_parameters_take_no_memory_beside_the_payload() -> None:
     """A scale and a zero point for each element: in wider types they took 5 times as much."""
     shape = (1 << 10, 1 << 11)

@@ -389,7 +389,8 @@ def _odd_product(values: Numbers, scale: Numbers, unit: float) -> Numbers:
     upper = np.rint(values / unit) * unit
     found = _odd_sum(upper * scale, (values - upper) * scale)
     plain = values * scale
-    np.copyto(found, plain, where=~np.isfinite(plain))
+    # By a zero, parts of opposite signs have the sum +0.
+    np.copyto(found, plain, where=~np.isfinite(plain) | (plain == 0))
     return found
 
 
