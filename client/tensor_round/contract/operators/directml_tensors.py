@@ -55,9 +55,10 @@ class BufferDesc(Strict):
     DataType: Annotated[
         DataTypeName | str | int, OneOf("directml: a tensor's DataType", _DATA_TYPE_SPELLINGS)
     ]
-    Flags: Annotated[str | int, OneOf("directml: a tensor's Flags", _FLAGS)] = Field(
+    Flags: Annotated[str | int, OneOf("directml: a tensor's Flags", _FLAGS)] | None = Field(
         default="NONE",
-        description="NONE by default; OWNED_BY_DML is for inputs only. Neither has an effect here.",
+        description="null is NONE (the default); OWNED_BY_DML is for inputs only. Neither has an "
+        "effect here.",
     )
     DimensionCount: _UInt32 | None = Field(default=None, description="The number of Sizes.")
     Sizes: Annotated[Sequence[int], PerDimension(_DimensionSize)] = Field(

@@ -140,7 +140,7 @@ Size = Annotated[int, Field(ge=0, lt=SIZE_LIMIT)]
 Sizes = Annotated[Sequence[int], PerDimension(Size)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class OneOf:
     """Annotates a field with an enumeration, each value in any spelling of the dialect.
 

@@ -177,7 +177,14 @@ ROUND = OperatorCases(
         (spelled(0, 4, 8, 16, 256, 2**31, at=[ALIGNMENT]), IN_PLACE),
         *[
             ({field: None}, IN_PLACE)
-            for field in (f"{IN}.Strides", f"{IN}.DimensionCount", LENGTH, ALIGNMENT)
+            for field in (
+                f"{IN}.Strides",
+                f"{IN}.DimensionCount",
+                f"{IN}.Flags",
+                f"{OUT}.Flags",
+                LENGTH,
+                ALIGNMENT,
+            )
         ],
     ],
     refusals=[
