@@ -59,7 +59,8 @@ class OperatorInfo(TypedDict):
     ``{mode}`` and ``{version}`` are replaced.
     ``unsigned_dtypes`` has the names that stand for unsigned integers where the operation says so.
     ``target_field`` is the field with the type of the result, and ``unspecified`` says what is done
-    where the specification leaves it open.
+    where the specification leaves it open; ``open``, of casts alone, with numbers beyond an integer
+    type.
     """
 
     operator: str
@@ -74,6 +75,7 @@ class OperatorInfo(TypedDict):
     modes: dict[str, str]
     default_rounding: str | None
     target_field: str | None
+    open: str | None
     unspecified: dict[str, str]
 
 

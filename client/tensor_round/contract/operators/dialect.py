@@ -111,7 +111,8 @@ class ModelNames:
 
 
 #: What specifications leave open in conversions to integers, and what they give here.
-FLOAT_TO_INTEGER = {"float to integer, out of range": "saturate", "float to integer, NaN": "0"}
+OUT_OF_RANGE = "float to integer, out of range"
+FLOAT_TO_INTEGER = {OUT_OF_RANGE: "saturate", "float to integer, NaN": "0"}
 #: Likewise in conversions to a float type without NaN, which float4_e2m1fn is.
 NAN_TO_FLOAT = {"NaN to a float without it": "the largest number of its sign"}
 #: Likewise in linear quantization to integers, and back.
@@ -220,6 +221,7 @@ class Operator:
             "modes": {name: rounding.value for name, rounding in self.modes.items()},
             "default_rounding": self.default_rounding.value,
             "target_field": self.target_field,
+            "open": self.unspecified.get(OUT_OF_RANGE),
             "unspecified": dict(self.unspecified),
         }
 

@@ -18,7 +18,15 @@ from ...errors import Fault, InvalidDescriptor
 from ...functions import Convert, Function, RoundToIntegral
 from ...layout import Layout, layout_faults
 from ...rounding import Rounding, RoundingName
-from ..dialect import Dialect, ModelNames, Operator, Version, overlap_fault
+from ..dialect import (
+    FLOAT_TO_INTEGER,
+    NAN_TO_FLOAT,
+    Dialect,
+    ModelNames,
+    Operator,
+    Version,
+    overlap_fault,
+)
 from ..model import RANK_LIMIT, OneOf, OperatorDescriptor, Size, Sizes, Strict
 from ..operator import CastOperator, RoundOperator, canonical_name, sizes_of
 
@@ -266,6 +274,7 @@ DIALECT = Dialect(
             mode_field="rounding",
             modes=MODES,
             target_field="output.dtype",
+            unspecified={**FLOAT_TO_INTEGER, **NAN_TO_FLOAT},
         ),
     ),
 )

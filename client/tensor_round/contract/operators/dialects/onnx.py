@@ -422,6 +422,9 @@ DIALECT = Dialect(
                 **NAN_TO_FLOAT,
                 "float to integer": "toward_zero",
                 "negative number to FLOAT8E8M0": "NaN",
+                "-0 to FLOAT8E8M0": "as 0",
+                "beyond the range of FLOAT8E8M0, not saturated": "the end toward which round_mode "
+                "rounds, else NaN",
             },
         ),
         *ROWS,
