@@ -52,7 +52,8 @@ class OutputVerdict:
 
     ``different`` of its elements differ: from the right results, if ``beside`` is "the reference",
     else from those of a run in which the tensors of nodes were outputs too. ``behind`` are the
-    nodes that the output depends on. ``cause`` is a sentence.
+    nodes that the output depends on, ``unjudged`` those of them that round by no rule known here.
+    ``cause`` is a sentence.
     """
 
     output: str
@@ -65,6 +66,7 @@ class OutputVerdict:
     first: tuple[OutputExample, ...]
     behind: tuple[str, ...]
     cause: str = ""
+    unjudged: tuple[str, ...] = ()
 
     @property
     def what(self) -> str:
@@ -82,9 +84,12 @@ class OutputVerdict:
         noun = "element" if self.tried == 1 else "elements"
         if self.right:
             same = "right" if self.beside == REFERENCE else f"the same {_ASKED}"
-            return f"{self.tried:,} {noun}, {same}"
+            verb = "is" if len(self.unjudged) == 1 else "are"
+            more = f"; {listed(self.unjudged)} before it {verb} not judged" if self.unjudged else ""
+            return f"{self.tried:,} {noun}, {same}{more}"
         count = f"{self.different:,} of {self.tried:,} {noun}"
-        return f"{count} {'wrong' if self.beside == REFERENCE else 'differ'}: {self.cause}"
+        differ = "wrong" if self.beside == REFERENCE else f"differ from those {_ASKED}"
+        return f"{count} {differ}: {self.cause}"
 
     def __str__(self) -> str:
         """The sentence, and the first elements."""
@@ -96,6 +101,23 @@ class OutputVerdict:
         """The verdict as JSON values."""
         first = [example.as_data() for example in self.first]
         return {**asdict(self), "first": first, "right": self.right, "sentence": self.sentence}
+
+
+@dataclass(frozen=True, slots=True)
+class OutputDifference:
+    """An output of the unchanged model that two runtimes give differently: so many elements.
+
+    It is no verdict: sums in another order differ, too.
+    """
+
+    output: str
+    runtimes: tuple[str, str]
+    tried: int
+    different: int
+
+    def __str__(self) -> str:
+        one, other = self.runtimes
+        return f"{one} and {other} differ in {self.different:,} of {self.tried:,} elements"
 
 
 #: What outputs are compared with.
@@ -122,10 +144,12 @@ class UnchangedRuns:
         self._graph, self._runtime, self._given = graph, runtime, given
         self._nans, self._tensors, self._wrong = nans, tensors, wrong
         self._further: dict[bool, dict[str, Tensor]] = {}
+        #: The outputs of the run that has verdicts.
+        self.found: dict[str, Tensor] = {}
 
     def verdicts(self) -> list[OutputVerdict | NodeLacking]:
         """The verdict on each output, or why there is none; raises :class:`CannotVerify`."""
-        found = self._graph.unchanged(self._runtime, self._given)
+        found = self.found = self._graph.unchanged(self._runtime, self._given)
         handed = self._tensors
         known = handed or {name: Tensor.of(array) for name, array in self._given.items()}
         expected = expected_outputs(self._graph, known)
@@ -170,6 +194,7 @@ class UnchangedRuns:
             ),
             behind=tuple(node.name for node in behind),
             cause=self._cause(name, got, want, observed, expected) if places.size else "",
+            unjudged=tuple(f"{node.name} ({node.operator})" for node in behind if node.why),
         )
 
     def _cause(
@@ -194,13 +219,12 @@ class UnchangedRuns:
             if blamed:
                 return f"{listed(blamed)} {'is' if len(blamed) == 1 else 'are'} wrong, see above"
             return f"{told}, and passes on wider tensors than it hands out"
-        if not expected:
-            told += f": outputs differ {_ASKED}"
-        elif observed is not None and not self._differing(observed, want, has_result).any():
+        is_handed_out = expected and observed is not None
+        if is_handed_out and not self._differing(observed, want, has_result).any():
             told += f": right {_ASKED}"
         strict = self._output(name, strict=True) if self._runtime.strict_options else None
         if strict is not None and not self._differing(strict, want, has_result).any():
-            told += f"; {'right' if expected else 'the same'} with {self._runtime.strict_options}"
+            told += f"; {'right' if expected else 'none'} with {self._runtime.strict_options}"
         return told
 
     def _output(self, name: str, *, strict: bool) -> Tensor | None:
@@ -213,18 +237,21 @@ class UnchangedRuns:
         return self._further[strict].get(name)
 
     def _differing(self, got: Tensor, want: Tensor, has_result: Flags | None) -> Flags:
-        """Which elements differ: all those of a tensor of another type or shape."""
-        if (got.dtype, got.shape) != (want.dtype, want.shape):
-            return np.ones(max(1, got.bits.size), np.bool_)
-        wrong = (
-            got.bits != want.bits
-            if self._nans == "bits"
-            else differs(got.bits, want.bits, got.dtype)
-        )
-        return wrong if has_result is None else wrong & has_result
+        wrong = differing(got, want, self._nans)
+        is_whole = has_result is None or _form(got) != _form(want)
+        return wrong if is_whole else wrong & has_result
 
     def _lacking(self, name: str, why: str) -> NodeLacking:
         return NodeLacking(name, "output", why, self._runtime.name)
+
+
+def differing(got: Tensor, want: Tensor, nans: Nans | None) -> Flags:
+    """Which elements differ: all those of a tensor of another type or shape."""
+    if _form(got) != _form(want):
+        return np.ones(max(1, got.bits.size), np.bool_)
+    if nans == "bits":
+        return got.bits != want.bits
+    return differs(got.bits, want.bits, got.dtype)
 
 
 def _form(tensor: Tensor) -> str:
@@ -236,4 +263,4 @@ def listed(names: Iterable[str]) -> str:
     every = list(names)
     shown = ", ".join(every[-NAMED:])
     more = len(every) - NAMED
-    return f"{shown} and {more:,} before" if more > 0 else shown
+    return f"{shown} and {more:,} more before" if more > 0 else shown

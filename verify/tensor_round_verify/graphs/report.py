@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from textwrap import wrap
 from typing import Any
 
 from ..report import Case, Example, Verdict, junit_document
 from .graph import Node, NodeLacking
-from .outputs import OutputVerdict
+from .outputs import OutputDifference, OutputVerdict
 
 #: Wrong elements that the text shows of each verdict.
 FIRST = 3
@@ -98,6 +98,7 @@ class ModelReport:
 
     ``others`` counts the nodes of each operator that neither rounds nor converts. ``unjudged`` are
     the runtimes that could not run the model, or got no verdict, each with the reason.
+    ``differences`` are between what the first runtime and another gave.
     """
 
     model: str
@@ -106,6 +107,7 @@ class ModelReport:
     outputs: tuple[OutputVerdict, ...] = ()
     others: Mapping[str, int] = field(default_factory=dict)
     unjudged: tuple[NodeLacking, ...] = ()
+    differences: tuple[OutputDifference, ...] = ()
 
     @property
     def right(self) -> bool:
@@ -143,6 +145,8 @@ class ModelReport:
             counted += f" and {outputs} {_plural('output', outputs)}"
         told = f"{self.wrong} of {len(self.every)} verdicts wrong" if self.wrong else "right"
         told += "".join(f"; no verdict on the model by {row.runtime}" for row in self.unjudged)
+        if differing := len({difference.output for difference in self.differences}):
+            told += f"; runtimes differ in {differing} {_plural('output', differing)}"
         lacking = f"; {len(self.lacking)} not judged" if self.lacking else ""
         return (
             f"{self.model}: {counted} by {runtimes} {_plural('runtime', runtimes)}, {told}{lacking}"
@@ -160,6 +164,7 @@ class ModelReport:
         yield f"{output}, output of the unchanged model: {own[0].dtype} {list(own[0].shape)}"
         for verdict in own:
             yield from (f"  {line}" for line in str(verdict).splitlines())
+        yield from (f"  {row}" for row in self.differences if row.output == output)
 
     def _lacking(self) -> Iterator[str]:
         """Nodes that get no verdict, those with the same reason in one line."""
@@ -188,6 +193,7 @@ class ModelReport:
             "lacking": [row.as_data() for row in self.lacking],
             "others": dict(self.others),
             "unjudged": [row.as_data() for row in self.unjudged],
+            "differences": [asdict(row) for row in self.differences],
         }
 
     def junit_xml(self) -> bytes:

@@ -21,7 +21,7 @@ from ..runtimes.runtime import NotLoaded, TimedOut, first_line
 from .dxdispatch_graph import DxDispatchGraph
 from .graph import Graph, Node, NodeLacking
 from .judging import alone, verdict_of
-from .outputs import OutputVerdict, UnchangedRuns
+from .outputs import OutputDifference, OutputVerdict, UnchangedRuns, differing
 from .process import Reader, SeparateGraph
 from .report import ModelReport, NodeVerdict
 
@@ -97,6 +97,9 @@ class _Rows:
         self._reached: tuple[str, dict[str, Tensor]] | None = None
         self._verdicts: list[NodeVerdict] = []
         self._outputs: list[OutputVerdict] = []
+        #: Of each judged output, the first runtime that gave it, and what it gave.
+        self._first: dict[str, tuple[str, Tensor]] = {}
+        self._differences: list[OutputDifference] = []
         self._lacking: list[NodeLacking] = []
         self._unjudged: list[NodeLacking] = []
         #: Of runtimes that could not run the model, or have no verdict.
@@ -111,6 +114,7 @@ class _Rows:
             tuple(self._outputs),
             self._graph.others,
             tuple(self._unjudged),
+            tuple(self._differences),
         )
 
     def add(self, runtime: Runtime) -> None:
@@ -202,8 +206,18 @@ class _Rows:
         except CannotVerify as error:
             self._fail(runtime, error)
             return
-        self._outputs += [row for row in rows if isinstance(row, OutputVerdict)]
         self._lacking += [row for row in rows if isinstance(row, NodeLacking)]
+        for row in rows:
+            if isinstance(row, OutputVerdict):
+                self._outputs.append(row)
+                self._compare(row.output, runtime.name, runs.found[row.output])
+
+    def _compare(self, output: str, runtime: str, got: Tensor) -> None:
+        first, want = self._first.setdefault(output, (runtime, got))
+        different = differing(got, want, self._nans)
+        if different.any():
+            counts = different.size, int(different.sum())
+            self._differences.append(OutputDifference(output, (first, runtime), *counts))
 
     def _fail(self, runtime: Runtime, error: CannotVerify) -> None:
         self.errors.append(error)
