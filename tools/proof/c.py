@@ -81,12 +81,15 @@ class _Function:
 class Program:
     """A translation unit: its types, constants and functions."""
 
-    def __init__(self, script: Script, text: str, *, flush: bool = False) -> None:
+    def __init__(self, script: Script, text: str | list[str], *, flush: bool = False) -> None:
         self.script, self.flush = script, flush
         self._types = dict(TYPES)
         self._names: dict[str, Value] = {}
         self._functions: dict[str, _Function] = {}
-        self._tokens = _tokens(text)
+        self._tokens = _tokens(text) if isinstance(text, str) else text
+        #: Those within it, which have names of their own.
+        self._spaces: dict[str, Program] = {}
+        self._depth = 0
         while self._tokens:
             self._outermost()
 
@@ -112,8 +115,12 @@ class Program:
 
     def _outermost(self) -> None:
         if self._accept("namespace"):
-            self._take()
+            name = self._take()
             self._expect("{")
+            if self._depth:
+                self._spaces[name] = Program(self.script, self._block(), flush=self.flush)
+            else:
+                self._depth = 1
         elif self._accept("}"):  # of the namespace
             pass
         elif self._accept("typedef"):
@@ -136,12 +143,17 @@ class Program:
             parameters.append((self._take(), kind))
             self._accept(",")
         self._expect("{")
+        self._functions[name] = _Function(result, parameters, self._block())
+
+    def _block(self) -> list[str]:
+        """The tokens up to the brace that closes one, which is taken."""
         end, depth = 0, 1
         while depth:
             depth += {"{": 1, "}": -1}.get(self._tokens[end], 0)
             end += 1
-        self._functions[name] = _Function(result, parameters, self._tokens[: end - 1])
+        found = self._tokens[: end - 1]
         del self._tokens[:end]
+        return found
 
     def _body(self) -> Value:
         while not self._accept("return"):
@@ -212,10 +224,15 @@ class Program:
         if token == "~":
             value = self._promoted(self._operand())
             return Value(self.script.apply("not", value.term), value.type)
+        if token == "-":
+            return self._binary("-", _constant(self.script, "0"), self._operand())
         if token[0].isdigit():
             return _constant(self.script, token)
         if token in ("true", "false"):
             return Value(truth(token == "true"), TYPES["bool"])
+        space = self
+        if self._accept("::"):
+            space, token = self._spaces[token], self._take()
         if not self._accept("("):
             if token not in self._names:
                 raise Refused(token)
@@ -224,7 +241,7 @@ class Program:
         while not self._accept(")"):
             arguments.append(self._expression())
             self._accept(",")
-        return self.call(token, *arguments)
+        return space.call(token, *arguments)
 
     def _binary(self, mark: str, left: Value, right: Value) -> Value:
         script = self.script

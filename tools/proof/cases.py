@@ -7,7 +7,13 @@ from itertools import permutations, product
 from typing import NamedTuple
 
 from tensor_round.contract.dtypes import BY_NAME, ROUNDABLE, DType
-from tensor_round.contract.functions import Convert, Function, ReducePrecision, RoundToIntegral
+from tensor_round.contract.functions import (
+    Convert,
+    Function,
+    Quantize,
+    ReducePrecision,
+    RoundToIntegral,
+)
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends.cuda.conversions import distinct
 
@@ -42,6 +48,8 @@ class Case(NamedTuple):
         function, words = self.function, str(self.function.rounding)
         if isinstance(function, ReducePrecision):
             return f"{words} {function.exponent_bits} {function.mantissa_bits}"
+        if isinstance(function, Quantize) and function.precision is not None:
+            return f"{words} by {function.precision.name}"
         is_saturated = isinstance(function, Convert) and function.saturates
         return f"{words} saturated" if is_saturated else words
 
@@ -57,7 +65,9 @@ class Case(NamedTuple):
         direction, *words = manner.split()
         rounding = Rounding(direction)
         function: Function = RoundToIntegral(rounding)
-        if target:
+        if words[:1] == ["by"]:
+            function = Quantize(rounding, BY_NAME[words[1]])
+        elif target:
             function = Convert(rounding, saturates=words == ["saturated"])
         elif words:
             function = ReducePrecision(rounding, *map(int, words))
@@ -80,6 +90,13 @@ def conversions() -> Iterator[Case]:
         reduced = ReducePrecision(rounding, *reduction)
         if not reduced.is_copy(dtype, dtype):
             yield Case(reduced, dtype, dtype)
+
+
+def quantizations() -> Iterator[Case]:
+    """Quotients in float32, rounded to the type of a scale, that become integers."""
+    for kind, codes in product(("float32", "float16", "bfloat16"), BY_NAME.values()):
+        if not codes.is_float and codes.width <= 16:
+            yield Case(Quantize(precision=BY_NAME[kind]), BY_NAME["float32"], codes)
 
 
 def compiled_conversions() -> Iterator[tuple[Case, int]]:

@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 
 from tensor_round.contract.dtypes import BY_NAME, DType
-from tensor_round.contract.functions import Convert, ReducePrecision
+from tensor_round.contract.functions import Convert, Quantize, ReducePrecision
 
 from . import arrays, c, llvm, ptx, texts
 from .cases import Case
-from .conversions import is_converted, is_reduced, is_rounded_to_odd
+from .conversions import coded_operands, is_coded, is_converted, is_reduced, is_rounded_to_odd
 from .smt import Script, Sort, Term, bits
 from .specification import is_rounded
 
@@ -115,6 +115,20 @@ def casts_by_cuda(case: Case, edit: texts.Edit) -> Found:
     # A carrier has several results, of which none may reach into the next.
     whole = script.resize(y, word.sort.width, signed=False)
     script.demands.append(script.apply("eq", result, whole))
+    yield script, x, y
+
+
+def codes_by_cuda(case: Case, edit: texts.Edit) -> Found:
+    """Of a quotient, in the lower bits of ``x``, and a zero point above it."""
+    script, target = Script(), case.target
+    program = c.Program(script, edit(texts.cuda_codes(case)))
+    x = script.declare(Sort("bits", case.source.width + target.width), "x")
+    quotient, point = coded_operands(script, case.source, target, x)
+    given = script.resize(point, 32, signed=target.is_signed)
+    word = c.TYPES["unsigned int"]
+    result = program.call("coded", c.Value(quotient, word), c.Value(given, c.INT)).term
+    y = script.extract(result, 0, target.width)
+    script.demands.append(script.apply("eq", result, script.resize(y, 32, signed=False)))
     yield script, x, y
 
 
@@ -216,6 +230,8 @@ CASTS: dict[str, tuple[Way, Callable[[Case], bool]]] = {
     "casts: NumPy": (casts_by_numpy, lambda case: texts.numpy_chain(case, _Table) is not None),
     "casts: by odd": (casts_by_odd, _fits_odd),
 }
+#: The ways from quotients to codes.
+CODES: dict[str, Way] = {"codes: CUDA C": codes_by_cuda}
 
 
 def ptx_texts(folder: Path) -> list[tuple[str, Case]]:
@@ -250,6 +266,8 @@ def _is_right(script: Script, case: Case, x: Term, y: Term) -> Term:
     function, source, target = case
     if isinstance(function, Convert):
         return is_converted(script, function, source, target, x, y)
+    if isinstance(function, Quantize):
+        return is_coded(script, function.precision or source, source, target, x, y)
     if isinstance(function, ReducePrecision):
         return is_reduced(script, function, source, x, y)
     return is_rounded(script, source, str(function.rounding), x, y)

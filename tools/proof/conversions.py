@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 from tensor_round.contract.dtypes import DType
 from tensor_round.contract.functions import Convert, ReducePrecision
+from tensor_round.contract.rounding import Rounding
 
-from .smt import Script, Term, bits, truth
+from .smt import Script, Sort, Term, bits, truth
 
 #: Bits of a significand: the middle of two 64-bit integers has 65. Bits of an exponent, and its
 #: bias.
@@ -240,11 +241,42 @@ def _is_float(script: Script, function: Convert, target: DType, operand: Operand
 def _is_integer(
     script: Script, function: Convert, target: DType, operand: Operand, y: Term
 ) -> Term:
-    numbers, rounding = Magnitudes.of(target), str(function.rounding)
     value = script.resize(y, target.width + 2, signed=target.is_signed)
+    low, high = (bits(end, value.sort.width) for end in _range(target))
+    return _is_nearest(script, str(function.rounding), operand, value, low, high)
+
+
+def coded_operands(script: Script, source: DType, target: DType, x: Term) -> tuple[Term, Term]:
+    """A quotient and a zero point, which lies above it."""
+    return script.extract(x, 0, source.width), script.extract(x, source.width, target.width)
+
+
+def is_coded(script: Script, kind: DType, source: DType, target: DType, x: Term, y: Term) -> Term:
+    """That ``y`` is the code of a quotient that is rounded to a type before, and a zero point.
+
+    Less the zero point, it is the integer nearest to the quotient, or an end.
+    """
+    quotient, point = coded_operands(script, source, target, x)
+    if kind is not source:
+        rounded = script.declare(Sort("bits", kind.width))
+        nearest = Convert(Rounding.TIES_TO_EVEN)
+        script.require(is_converted(script, nearest, source, kind, quotient, rounded))
+        quotient = rounded
+    width = target.width + 3
+    y, point = (script.resize(each, width, signed=target.is_signed) for each in (y, point))
+    ends = (bits(end, width) for end in _range(target))
+    value, low, high = (script.apply("sub", each, point) for each in (y, *ends))
+    operand = Operand(script, kind, quotient)
+    return _is_nearest(script, "ties_to_even", operand, value, low, high)
+
+
+def _is_nearest(
+    script: Script, rounding: str, operand: Operand, value: Term, low: Term, high: Term
+) -> Term:
+    """That an integer is the nearest in a direction, or an end of those there are."""
+    numbers = Magnitudes(None, 0)
     k = script.select(operand.negative, script.apply("neg", value), value)
-    low, high = (bits(abs(end), k.sort.width) for end in _range(target))
-    end = script.select(operand.negative, low, high)
+    end = script.select(operand.negative, script.apply("neg", low), high)
     following = script.apply("add", end, bits(1, k.sort.width))
     over = script.apply(
         "or", operand.is_infinite, numbers.reaches(script, rounding, operand, following)
@@ -253,7 +285,8 @@ def _is_integer(
         script.apply("ule", k, end), numbers.is_rounded(script, rounding, operand, k)
     )
     right = script.select(over, script.apply("eq", k, end), right)
-    return script.select(operand.is_nan, script.apply("eq", y, bits(0, target.width)), right)
+    is_zero = script.apply("eq", value, bits(0, value.sort.width))
+    return script.select(operand.is_nan, is_zero, right)
 
 
 def is_rounded_to_odd(script: Script, source: DType, target: DType, x: Term, y: Term) -> Term:

@@ -77,6 +77,13 @@ _TABLE: dict[tuple[str, str, str], dict[str, tuple[str, str]]] = {
     ("casts: CUDA C", "int64 to float32", "ties_to_even"): {
         "64-bit integers through float64": ("top = s << up", "top = s << up >> 11 << 11"),
     },
+    ("codes: CUDA C", "float32 to int8", "ties_to_even by float32"): {
+        "codes: saturated before the zero point": ("= 127 - point", "= 127"),
+        "codes: ties away": ("rest > (half - (kept & 1))", "rest > (half - 1)"),
+    },
+    ("codes: CUDA C", "float32 to uint16", "ties_to_even by bfloat16"): {
+        "codes: the least is another": ("= 0 - point", "= 1 - point"),
+    },
     ("casts: LLVM IR", "float32 to float16", "ties_to_away"): {
         "conversions: half a place lost": ("lshr <32 x i32> %whole", "ashr <32 x i32> %fields"),
     },

@@ -25,6 +25,7 @@ ABOUT: dict[str, tuple[str, str]] = {
     "LLVM IR": ("the compiled kernels, as written", ""),
     "LLVM IR -O3": ("the compiled kernels, optimized", "LLVM {llvm} in llvmlite {llvmlite}"),
     "CUDA C": ("the GPU's kernels, as written", ""),
+    "codes: CUDA C": ("the GPU's codes of quotients and zero points, as written", ""),
     "casts: CUDA C": ("the GPU's conversions, as written", ""),
     "casts: LLVM IR": ("the compiled conversions, as written", ""),
     "casts: LLVM IR -O3": (

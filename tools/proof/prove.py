@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from . import texts
-from .cases import ROUNDINGS, Case, conversions
-from .claims import CASTS, WAYS, Claim, by_ptx, claims, ptx_texts
+from .cases import ROUNDINGS, Case, conversions, quantizations
+from .claims import CASTS, CODES, WAYS, Claim, by_ptx, claims, ptx_texts
 from .faults import FAULTS
 from .smt import Refused
 from .solve import solve
@@ -48,7 +48,8 @@ class Outcome:
 
 def all_jobs(ptx: Path | None = None) -> list[Job]:
     """Every text: without a folder of PTX, all but PTX."""
-    kinds = [*product([*WAYS, TABLES], ROUNDINGS), *(ptx_texts(ptx) if ptx else ())]
+    kinds = [*product([*WAYS, TABLES], ROUNDINGS), *product(CODES, quantizations())]
+    kinds += ptx_texts(ptx) if ptx else ()
     for way, (_, goes) in CASTS.items():
         kinds += [(way, case) for case in conversions() if goes(case)]
     return [Job(way, case.types, case.manner, ptx) for way, case in kinds]
@@ -104,7 +105,7 @@ def read(job: Job) -> Outcome:
             if job.way in CASTS:
                 way, _ = CASTS[job.way]
             else:
-                way = WAYS.get(job.way) or by_ptx(job.ptx or Path(), job.way)
+                way = (WAYS | CODES).get(job.way) or by_ptx(job.ptx or Path(), job.way)
             outcome.claims = claims(way, case, edit)
     except Refused as refused:
         outcome.problems.append(f"not understood: {refused}")

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tensor_round.contract.dtypes import DType
+from tensor_round.contract.functions import Quantize
 from tensor_round_service.backends.cpu import conversions as numpy_conversions
 from tensor_round_service.backends.cpu import floats, narrow_floats
 from tensor_round_service.backends.cpu.llvm import optimized, target_machine
@@ -22,6 +23,7 @@ from tensor_round_service.backends.cpu.llvm_conversions import conversion_text, 
 from tensor_round_service.backends.cpu.llvm_kernels import module_text
 from tensor_round_service.backends.cpu.llvm_loops import LANES as LANES
 from tensor_round_service.backends.cuda.launches import launch_of
+from tensor_round_service.backends.cuda.quantization import level_text
 from tensor_round_verify import reference
 
 from .cases import Case
@@ -38,6 +40,13 @@ def unchanged(text: str) -> str:
 def cuda_text(case: Case) -> str:
     """The functions of a GPU kernel: ``lanes`` rounds a ``word``, ``converted`` converts one."""
     return launch_of(*case, 1).kernel.preamble
+
+
+def cuda_codes(case: Case) -> str:
+    """The function ``coded`` of a GPU kernel, of a quotient in float32 and a zero point."""
+    assert isinstance(case.function, Quantize)
+    text = level_text(case.function.precision or case.source, case.target)
+    return f"namespace tensor_round {{{text}}}"
 
 
 def launches(case: Case) -> Iterator[Launch]:

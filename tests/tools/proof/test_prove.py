@@ -12,7 +12,7 @@ from proof import claims as claims_of
 from proof import llvm, texts
 from proof.__main__ import main
 from proof.cases import Case
-from proof.claims import CASTS, WAYS, Found, claims, ptx_texts
+from proof.claims import CASTS, CODES, WAYS, Found, claims, ptx_texts
 from proof.faults import FAULTS
 from proof.prove import TABLES, Job, ask, prove
 from proof.smt import Script, Sort
@@ -65,6 +65,11 @@ CONVERSIONS = [
     ("float32", "ties_to_even 5 10"),
     ("float8_e4m3fn", "ties_to_away 3 1"),
 ]
+#: A quotient that stays as it is, and one that is rounded to the type of a scale.
+QUANTIZATIONS = [
+    ("float32 to int16", "ties_to_even by float32"),
+    ("float32 to uint4", "ties_to_even by float16"),
+]
 
 
 def words(job: Job) -> str:
@@ -77,10 +82,11 @@ def words(job: Job) -> str:
         Job(way, *case)
         for (place, way), (number, case) in product(enumerate(CASTS), enumerate(CONVERSIONS))
         if (number - place) % len(CASTS) in (0, 2) and CASTS[way][1](Case.named(*case))
-    ],
+    ]
+    + [Job(way, *case) for way, case in product(CODES, QUANTIZATIONS)],
     ids=words,
 )
-def test_a_conversion_is_proved(job: Job) -> None:
+def test_a_conversion_or_quantization_is_proved(job: Job) -> None:
     (outcome,) = prove([job])
     assert outcome.claims
     assert not outcome.problems

@@ -65,6 +65,9 @@ __device__ __forceinline__ int level(const unsigned int quotient, const int poin
   const int low = {lowest} - point, high = {highest} - point;
   return nearest < low ? low : nearest > high ? high : nearest;
 }}
+__device__ __forceinline__ unsigned int coded(const unsigned int quotient, const int point) {{
+  return level(quotient, point) + point & {ones:#x};
+}}
 """
 #: ``left`` elements have the parameter at ``index``, or with ``step`` those that follow it.
 _LINEAR = """
@@ -140,12 +143,14 @@ class _Parts:
     """What a function's text consists of.
 
     ``conversions`` are those that it calls, with their types, by the names of their namespaces,
-    ``members`` the C types of the parameters and what is loaded into them.
+    ``members`` the C types of the parameters and what is loaded into them. ``level`` is the text of
+    what becomes integers.
     """
 
     conversions: dict[str, tuple[DType, DType]]
     members: dict[str, tuple[str, str]]
     result: str
+    level: str = ""
 
 
 def _parts(function: Linear, source: DType, scale: DType, target: DType) -> _Parts:
@@ -153,6 +158,7 @@ def _parts(function: Linear, source: DType, scale: DType, target: DType) -> _Par
     work = work_type(function, codes, scale, target)
     conversions: dict[str, tuple[DType, DType]] = {}
     members: dict[str, tuple[str, str]] = {}
+    level = ""
     if not codes.is_float:
         members["point"] = "int", "points[index]"
     if isinstance(function, Quantize):
@@ -162,10 +168,10 @@ def _parts(function: Linear, source: DType, scale: DType, target: DType) -> _Par
             conversions["result"] = FLOAT32, codes
             return _Parts(conversions, members, f"result::converted(quiet({_QUOTIENT}))")
         kind = function.quotient_type(scale) or FLOAT32
-        conversions |= {"rounded": (FLOAT32, kind), "integer": (kind, _INT32)}
-        difference = f"level({_QUOTIENT}, point)"
+        level = level_text(kind, codes)
         if not isinstance(function, FakeQuantize):
-            return _Parts(conversions, members, f"{difference} + point & {_ones(codes):#x}")
+            return _Parts(conversions, members, f"coded({_QUOTIENT}, point)", level)
+        difference = f"level({_QUOTIENT}, point)"
     elif codes.is_float:
         conversions["operand"] = codes, work
         difference = _OPERAND
@@ -177,7 +183,22 @@ def _parts(function: Linear, source: DType, scale: DType, target: DType) -> _Par
     conversions |= {"factor_of": (FLOAT32, work), "result": (work, target)}
     members["factor"] = real, "number(factor_of::converted(pattern(scales[index])))"
     made = f"product(({real}){difference}, factor)"
-    return _Parts(conversions, members, f"result::converted(quiet(pattern({made})))")
+    return _Parts(conversions, members, f"result::converted(quiet(pattern({made})))", level)
+
+
+def level_text(kind: DType, codes: DType) -> str:
+    """The functions ``level`` and ``coded`` of float32 quotients, which are rounded to a type."""
+    lowest, highest = ends(codes)
+    ones = (1 << codes.width) - 1
+    return (
+        _space("rounded", converted_text(FLOAT32, kind))
+        + _space("integer", converted_text(kind, _INT32))
+        + _LEVEL.format(lowest=lowest, highest=highest, ones=ones)
+    )
+
+
+def _space(name: str, text: str) -> str:
+    return f"namespace {name} {{\n{text}}}\n"
 
 
 @cache
@@ -202,10 +223,8 @@ def linear_kernel(function: Linear, source: DType, scale: DType, target: DType) 
     texts = [_ARITHMETIC]
     for space, types in parts.conversions.items():
         text = converted_text(*types, saturates=saturates and space == "result")
-        texts.append(f"namespace {space} {{\n{text}}}\n")
-    if "integer" in parts.conversions:
-        lowest, highest = ends(codes)
-        texts.append(_LEVEL.format(lowest=lowest, highest=highest))
+        texts.append(_space(space, text))
+    texts.append(parts.level)
     texts.append(
         _LINEAR.format(
             members=" ".join(f"{kind} {member};" for member, (kind, _) in parts.members.items()),
@@ -220,7 +239,3 @@ def linear_kernel(function: Linear, source: DType, scale: DType, target: DType) 
         preamble=f"namespace tensor_round {{{''.join(texts)}}}\n",
         operation=run_text(source, target, _RUN),
     )
-
-
-def _ones(dtype: DType) -> int:
-    return (1 << dtype.width) - 1
