@@ -10,10 +10,12 @@ import numpy as np
 from tensor_round.contract.call import Call, Parameters
 from tensor_round.contract.dtypes import ROUNDABLE, DType
 from tensor_round.contract.functions import Function, RoundToIntegral
+from tensor_round.contract.host_memory import pack
 from tensor_round.contract.layout import Layout
 from tensor_round.contract.rounding import Rounding
 
 from . import Bytes, Round
+from .cpu.conversion_rule import ends
 from .cpu.quantization import code_type
 from .known_results import KNOWN_CONVERSIONS, KNOWN_LINEAR
 
@@ -52,17 +54,21 @@ def quantizations(
 ) -> Iterator[tuple[Call, Bytes]]:
     """Calls of linear quantization with payloads, of operands of all kinds by scales of all kinds.
 
-    A row of operands has each scale, then each scale every row. Zero points are integers alone.
+    A row of operands has each scale, then each scale every row. Zero points are integers alone,
+    both ends of their type among them.
     """
     with np.errstate(all="ignore"):
         scales = np.array(_SCALES).astype(scale.numpy).view(np.uint8)
     codes = code_type(function, source, target)
-    points = np.resize(patterns(codes)[::5], codes.nbytes(len(_SCALES)))
-    has_points = not codes.is_float
+    has_points, points = not codes.is_float, np.empty(0, np.uint8)
+    if has_points:
+        spread = np.roll(np.linspace(*ends(codes), len(_SCALES)), 1)
+        elements = spread.astype(np.int64).astype(codes.bits)
+        points = pack(elements) if codes.is_sub_byte else elements.view(np.uint8)
     of_source = np.tile(patterns(source), len(_SCALES) if source.width <= 16 else 1)
     length = source.count(of_source.size) // len(_SCALES)
     operands = of_source[: source.nbytes(length * len(_SCALES))]
-    payload = np.concatenate([operands, scales, points[: points.size * has_points]])
+    payload = np.concatenate([operands, scales, points])
     for shape, counts in (
         ((len(_SCALES), length), (len(_SCALES), 1)),
         ((length, len(_SCALES)), (1, len(_SCALES))),

@@ -3,7 +3,7 @@
 A slot has a stream, a buffer in device memory, and a page-locked staging buffer. While the piece of
 one slot is copied to the device, that of another is computed and that of a third is copied back:
 the link works in both directions at once. A slot allocates its memory at start, so packed tensors
-of any size need no further device memory.
+of any size need no further device memory, but for scales and zero points.
 """
 
 from __future__ import annotations

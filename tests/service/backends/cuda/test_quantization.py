@@ -75,7 +75,12 @@ def by_host(host: NumpyBackend, call: Call, payload: Bytes) -> Bytes:
     ("functions", "each"),
     [
         pytest.param(FUNCTIONS, 67, id="some types"),
-        *(pytest.param([f], 1, marks=pytest.mark.sweep, id=f"all types, {f}") for f in FUNCTIONS),
+        *(
+            pytest.param(
+                [f], 1, marks=[pytest.mark.sweep, pytest.mark.timeout(600)], id=f"all, {n}"
+            )
+            for n, f in enumerate(FUNCTIONS)
+        ),
     ],
 )
 def test_operands_of_all_kinds_meet_scales_of_all_kinds(
