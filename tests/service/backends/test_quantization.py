@@ -20,6 +20,7 @@ from support.cases.linear_calls import (
     payload_of,
     right,
 )
+from tensor_round.contract.call import Call
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.functions import Dequantize, FakeQuantize, Linear, Quantize
 from tensor_round.contract.operators import registry
