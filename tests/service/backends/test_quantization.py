@@ -73,17 +73,6 @@ def test_codes_of_all_types_are_dequantized(
             check(quantizing_backend, call, operands_of(call, seed))
 
 
-@pytest.mark.parametrize("source", ["int32", "uint16", "float8_e5m2"])
-def test_products_with_a_zero_scale_keep_their_sign(
-    quantizing_backend: Backend, source: str
-) -> None:
-    for target, has_point in itertools.product(TARGETS, (True, False)):
-        types = (source, "float32", target)
-        call = linear_call(Dequantize(), types, [2, 99], [2, 1], has_point=has_point)
-        zeros = np.array([[0.0], [-0.0]], np.float32).view(np.uint32)
-        check(quantizing_backend, call, replace(operands_of(call, 3), scale=zeros))
-
-
 @pytest.mark.parametrize("target", INTEGERS)
 def test_integers_saturate_at_the_ends_of_a_call(backend: Backend, target: str) -> None:
     """As a storage type of StableHLO has them; zero points lie between."""
