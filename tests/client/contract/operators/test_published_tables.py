@@ -205,6 +205,13 @@ def test_unspecified_results_are_listed() -> None:
             assert not told[key]
     assert told["stablehlo:convert"]["float to float, not representable"] == "ties_to_even"
     assert told["onnx:Cast"]["float to integer"] == "toward_zero"
+    # Of FLOAT8E8M0, what ONNX's table leaves unspecified, or lacks.
+    assert [case for case in told["onnx:Cast"] if "FLOAT8E8M0" in case] == [
+        "negative number to FLOAT8E8M0",
+        "-0 to FLOAT8E8M0",
+        "above FLOAT8E8M0, not saturated",
+        "below FLOAT8E8M0, not saturated",
+    ]
 
 
 def test_each_operator_has_its_form_as_a_word() -> None:

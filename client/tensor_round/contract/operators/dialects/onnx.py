@@ -423,8 +423,8 @@ DIALECT = Dialect(
                 "float to integer": "toward_zero",
                 "negative number to FLOAT8E8M0": "NaN",
                 "-0 to FLOAT8E8M0": "as 0",
-                "beyond the range of FLOAT8E8M0, not saturated": "the end toward which round_mode "
-                "rounds, else NaN",
+                "above FLOAT8E8M0, not saturated": "the largest if it rounds to that, else NaN",
+                "below FLOAT8E8M0, not saturated": "the least if it rounds up, else NaN",
             },
         ),
         *ROWS,
