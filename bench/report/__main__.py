@@ -44,6 +44,7 @@ def selected(found: dict[str, Any]) -> dict[str, Any]:
             for row in found["kernels"]
             if row["size"] == "64 MiB" and row["rounding"] == "ties_to_even"
         ],
+        "casts": [row for row in found.get("casts", []) if row["from"] == "float32"],
         "goals": [],
     }
 

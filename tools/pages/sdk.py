@@ -86,7 +86,7 @@ def _signature(thing: Callable[..., Any]) -> inspect.Signature:
     )
 
 
-def _summed_up(thing: Callable[..., Any]) -> str:
+def _summed_up(thing: Any) -> str:
     """A row with the first sentence; a class, which nobody calls, without its parameters."""
     called = "" if isinstance(thing, type) else _signature(thing)
     return f"| `{thing.__name__}{called}` | {_summary(thing)} |\n"
