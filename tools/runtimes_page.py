@@ -189,7 +189,7 @@ def _page(reports: dict[str, list[tuple[str, Any]]]) -> Iterator[str]:
     told = "; ".join(
         f"`{label}` {version.removeprefix(f'{label} ')}"
         for label, version in versions.items()
-        if not version.startswith(f"{label},") and version != label
+        if ":" not in label and not version.startswith(f"{label},")
     )
     yield HEAD.format(day=date.today().isoformat(), machine=_machine(), versions=told)
     for operator, heading in OPERATORS.items():
