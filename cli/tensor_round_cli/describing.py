@@ -14,8 +14,8 @@ from typing import Annotated, Any
 
 import typer
 
-from tensor_round.contract.cast_digests import published_casts
 from tensor_round.contract.digests import DIGESTS, differing
+from tensor_round.contract.quantization_digests import published
 from tensor_round.contract.quoting import not_accepted, one_line, printable
 from tensor_round.contract.version import __version__
 from tensor_round_verify.specifications import SPECIFICATIONS, find
@@ -54,19 +54,30 @@ class Proved(str, Enum):
 
     ROUND = "round"
     CAST = "cast"
+    QUANTIZE = "quantize"
+    DEQUANTIZE = "dequantize"
+
+
+#: The members of the digests of operators between types, in the service's document.
+_MEMBERS = {
+    Proved.CAST: "casts",
+    Proved.QUANTIZE: "quantizations",
+    Proved.DEQUANTIZE: "dequantizations",
+}
 
 
 @connects
 def conformance(
     *,
     operator: Annotated[
-        Proved, typer.Option(help="cast adds casts, which the service computes in seconds.")
+        Proved, typer.Option(help="Any but round is added, which the service computes in seconds.")
     ] = Proved.ROUND,
     dtype: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Casts from this type alone.")
+        str | None,
+        typer.Option(metavar="NAME", help="Casts and quantization from this type alone."),
     ] = None,
     to: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Casts to this type alone.")
+        str | None, typer.Option(metavar="NAME", help="Casts and quantization to this type alone.")
     ] = None,
     connection: Connection,
     as_json: AsJson = False,
@@ -78,21 +89,21 @@ def conformance(
     with connection.client(as_json) as client:
         asked: dict[str, Any] = {"dtype": dtype, "to": to}
         proof = client.conformance(operator.value, **asked)
-        published = {"backends": DIGESTS}
-        if operator is Proved.CAST:
-            published["casts"] = published_casts(dtype, to)
+        expected = {"backends": DIGESTS}
+        if operator is not Proved.ROUND:
+            expected[_MEMBERS[operator]] = published(operator.value, dtype, to)
         wrong = [
-            (backend, digests, differing(rows, digests))
-            for member, digests in published.items()
+            (one_line(backend), member, digests, differing(rows, digests))
+            for member, digests in expected.items()
             for backend, rows in proof.get(member, {}).items()
         ]
-        has_all = all(proof.get(member) for member in published)
-        conforms = has_all and not any(names for _, _, names in wrong)
+        has_all = all(proof.get(member) for member in expected)
+        conforms = has_all and not any(names for *_, names in wrong)
         if as_json:
             typer.echo(json.dumps({**proof, "matches_this_package": conforms}))
         else:
-            for backend, digests, names in wrong:
-                typer.echo(_wrapped(_summary(one_line(backend), digests, names)))
+            for each in wrong:
+                typer.echo(_wrapped(_summary(*each)))
             verdict = "conforms to" if conforms else "does NOT conform to"
             typer.echo(f"The service {verdict} the digests of tensor-round {__version__}.")
         if not conforms:
@@ -146,8 +157,10 @@ def _described(operator: dict[str, Any]) -> Iterator[str]:
         yield f"open: {'; '.join(f'{case}: {here}' for case, here in unspecified.items())}"
 
 
-def _summary(backend: str, published: Mapping[tuple[str, str], str], wrong: list[str]) -> str:
-    digests = f"{len(published)} digests of {'roundings' if published is DIGESTS else 'casts'}"
+def _summary(
+    backend: str, member: str, published: Mapping[tuple[str, str], str], wrong: list[str]
+) -> str:
+    digests = f"{len(published)} digests of {'roundings' if published is DIGESTS else member}"
     if wrong:
         return f"{backend}: {len(wrong)} of {digests} differ: {', '.join(wrong)}"
     dtypes = dict.fromkeys(dtype for dtype, _ in published)

@@ -93,9 +93,9 @@ class LocalEngine:
                 }
                 return {**catalog(limits)}
             case "GET", "/conformance":
-                pairs = digests.pairs_of(dict(parse_qsl(query)))
-                casts = [digests.casts(backend, pair) for pair in pairs]
-                return {**digests.report(digests.roundings(backend), casts)}
+                operator, pairs = digests.pairs_of(dict(parse_qsl(query)))
+                found = [digests.converted(backend, operator, pair) for pair in pairs]
+                return {**digests.report(digests.roundings(backend), operator, found)}
             case "GET", "/readyz":
                 if not rounds_correctly(backend):
                     raise BackendFailed("the backend rounded known values wrongly")

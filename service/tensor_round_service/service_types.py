@@ -139,12 +139,15 @@ class PatternDigest(TypedDict):
 class Conformance(TypedDict):
     """Digests by backend, dtype and rounding, and whether all equal the published ones.
 
-    ``casts``, if asked for, has digests of casts by backend, dtype and target type.
+    ``casts``, ``quantizations`` or ``dequantizations``, if asked for, have digests of these
+    operators by backend, dtype and target type.
     """
 
     conforms: bool
     backends: dict[str, dict[str, dict[str, PatternDigest]]]
     casts: NotRequired[dict[str, dict[str, dict[str, PatternDigest]]]]
+    quantizations: NotRequired[dict[str, dict[str, dict[str, PatternDigest]]]]
+    dequantizations: NotRequired[dict[str, dict[str, dict[str, PatternDigest]]]]
 
 
 class Liveness(TypedDict):

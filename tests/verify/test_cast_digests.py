@@ -7,8 +7,9 @@ from itertools import permutations
 
 import pytest
 
-from tensor_round.contract.cast_digests import CAST_DIGESTS, FUNCTIONS, published_casts
+from tensor_round.contract.cast_digests import CAST_DIGESTS, FUNCTIONS
 from tensor_round.contract.dtypes import BY_NAME, DTYPES
+from tensor_round.contract.quantization_digests import published
 from tensor_round_verify.conversions.reference import cast
 from tensor_round_verify.reference import ROUNDINGS, all_patterns
 
@@ -43,13 +44,13 @@ def test_published_digests_of_casts_are_the_references() -> None:
 @pytest.mark.sweep
 @pytest.mark.parametrize("source", ["float16", "bfloat16", "int16", "uint16"])
 def test_published_digests_of_casts_from_16_bits_are_the_references(source: str) -> None:
-    for pair in published_casts(source):
+    for pair in published("cast", source):
         check(*pair)
 
 
 def test_every_pair_from_a_narrow_type_has_a_digest() -> None:
     pairs = [(a.name, b.name) for a, b in permutations(DTYPES, 2) if a.width <= 16]
     assert [*CAST_DIGESTS] == pairs
-    assert [*published_casts(to="int8")] == [pair for pair in pairs if pair[1] == "int8"]
-    assert [*published_casts("float16", "int8")] == [("float16", "int8")]
-    assert published_casts("int8", "int8") == published_casts("float32") == {}
+    assert [*published("cast", to="int8")] == [pair for pair in pairs if pair[1] == "int8"]
+    assert [*published("cast", "float16", "int8")] == [("float16", "int8")]
+    assert published("cast", "int8", "int8") == published("cast", "float32") == {}

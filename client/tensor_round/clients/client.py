@@ -287,15 +287,16 @@ class Client(BaseClient):
 
     def conformance(
         self,
-        operator: Literal["round", "cast"] = "round",
+        operator: Literal["round", "cast", "quantize", "dequantize"] = "round",
         *,
         dtype: AnyDType | None = None,
         to: AnyDType | None = None,
     ) -> dict[str, Any]:
         """The digests of the results for all patterns, by backend, as JSON values.
 
-        With ``operator="cast"`` those of casts, too, from the type ``dtype`` and to the type
-        ``to``, by default all: a service without a GPU computes them in seconds, and once.
+        With ``operator="cast"``, ``"quantize"`` or ``"dequantize"`` those of this operator, too,
+        from the type ``dtype`` and to the type ``to``, by default all: a service without a GPU
+        computes them in seconds, and once.
         """
         return run(self._session.conformance(operator, dtype, to))
 
@@ -443,7 +444,7 @@ class AsyncClient(BaseClient):
 
     async def conformance(
         self,
-        operator: Literal["round", "cast"] = "round",
+        operator: Literal["round", "cast", "quantize", "dequantize"] = "round",
         *,
         dtype: AnyDType | None = None,
         to: AnyDType | None = None,

@@ -297,12 +297,3 @@ uint4 int4 ca6e994d71a8b114610cee7411348609aa9b108438de499a990616ffb1b92126
 CAST_DIGESTS: dict[TypePair, str] = {
     (source, target): digest for source, target, digest in map(str.split, _TABLE.split("\n")[1:-1])
 }
-
-
-def published_casts(dtype: str | None = None, to: str | None = None) -> dict[TypePair, str]:
-    """The published digests of casts, from the type ``dtype`` and to the type ``to`` if given."""
-    return {
-        (source, target): digest
-        for (source, target), digest in CAST_DIGESTS.items()
-        if dtype in (None, source) and to in (None, target)
-    }

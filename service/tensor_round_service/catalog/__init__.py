@@ -24,9 +24,9 @@ def _conformance_operation() -> Schema:
     """The parameters of ``/conformance``, and their refusal."""
     sources = dict.fromkeys(source for source, _ in CAST_DIGESTS)
     accepted = {
-        "operator": (digests.OPERATORS, "`cast` adds digests of casts to those of roundings."),
-        "dtype": (sources, "With `operator=cast`: casts from this type alone."),
-        "to": (BY_NAME, "With `operator=cast`: casts to this type alone."),
+        "operator": (digests.OPERATORS, "Any but `round` adds its digests to those of roundings."),
+        "dtype": (sources, "With another operator: from this type alone."),
+        "to": (BY_NAME, "With another operator: to this type alone."),
     }
     return {
         "parameters": [
@@ -45,19 +45,19 @@ def feature(context: FeatureContext) -> Feature:
         "service": context.deployment.terms,
         "execution": {"backend": engine.backend.name, "devices": [*engine.backend.devices]},
     }
-    #: Digests of roundings, and of the casts of a pair of types; they are computed once.
-    reports: dict[TypePair | None, asyncio.Future[digests.Tables]] = {}
+    #: Digests of roundings, and of an operator and a pair of types; they are computed once.
+    reports: dict[tuple[str, TypePair] | None, asyncio.Future[digests.Tables]] = {}
 
     async def list_operators() -> service_types.Operators:
         """Dialects, versions, modes, dtypes, effective limits, and how the service is deployed."""
         return described
 
-    async def computed(pair: TypePair | None) -> digests.Tables:
-        report = reports.get(pair)
+    async def computed(of: tuple[str, TypePair] | None) -> digests.Tables:
+        report = reports.get(of)
         if report is None or (report.done() and report.exception()):
-            judge = digests.roundings if pair is None else partial(digests.casts, pair=pair)
-            work = partial(judge, engine.backend)
-            report = reports[pair] = asyncio.ensure_future(engine.run(work, ON_A_THREAD))
+            judge, asked = (digests.roundings, ()) if of is None else (digests.converted, of)
+            work = partial(judge, engine.backend, *asked)
+            report = reports[of] = asyncio.ensure_future(engine.run(work, ON_A_THREAD))
         # Shielded: a client that disconnects must not cancel the report of other clients.
         return await asyncio.shield(report)
 
@@ -65,13 +65,15 @@ def feature(context: FeatureContext) -> Feature:
         """SHA-256 of the results for all bit patterns of every type of at most 16 bits.
 
         The backend computes them once; they are compared with the published digests. Those of
-        casts, which take seconds, have all directions, without and with saturation.
+        casts, which take seconds, have all directions, without and with saturation; those of
+        quantization several scales, without and with a zero point.
         """
         query = parameters(request.scope["query_string"], *digests.PARAMETERS)
-        pairs = digests.pairs_of(query)
+        operator, pairs = digests.pairs_of(query)
         rounded = await computed(None)
         # One after the other: between two of them other work gets the thread.
-        return digests.report(rounded, [await computed(pair) for pair in pairs])
+        found = [await computed((operator, pair)) for pair in pairs]
+        return digests.report(rounded, operator, found)
 
     return Feature(
         rows=[

@@ -44,9 +44,13 @@ def test_conformance(service: Service) -> None:
     assert "NO" not in shown
     assert shown.splitlines()[-1].startswith("The service conforms to the digests of tensor-round")
     assert json.loads(good("conformance", "--json", url=service.url).stdout)["matches_this_package"]
-    pair = ("--operator", "cast", "--dtype", "float8_e5m2", "--to", "uint4")
-    shown = " ".join(good("conformance", *pair, url=service.url).stdout.decode().split())
-    assert "all 1 digests of casts are as published, of float8_e5m2" in shown
+    for operator, what, source, target in (
+        ("cast", "casts", "float8_e5m2", "uint4"),
+        ("dequantize", "dequantizations", "int4", "float16"),
+    ):
+        asked = ("--operator", operator, "--dtype", source, "--to", target)
+        shown = " ".join(good("conformance", *asked, url=service.url).stdout.decode().split())
+        assert f"all 1 digests of {what} are as published, of {source}" in shown
     bad(1, "only with operator=cast", "conformance", "--to", "int8", url=service.url)
 
 

@@ -18,6 +18,7 @@ from support.http.native_form import ieee754, npy, post, sha256_field
 from support.services.server import Reply, Service
 from tensor_round.contract.cast_digests import CAST_DIGESTS
 from tensor_round.contract.dtypes import BY_NAME, DTYPES, ROUNDABLE
+from tensor_round.contract.quantization_digests import published
 from tensor_round.contract.wire import http_fields
 from tensor_round_verify import FLOATS, reference
 from tensor_round_verify.patterns import samples
@@ -159,6 +160,10 @@ def test_conformance_digests_are_the_published_ones(service: Service) -> None:
     cell = {"sha256": CAST_DIGESTS["bfloat16", "float8_e4m3fn"], "matches_published": True}
     table = {"bfloat16": {"float8_e4m3fn": cell}}
     assert asked == {**report, "casts": dict.fromkeys(report["backends"], table)}
+    asked = service.get("/conformance?operator=quantize&dtype=bfloat16&to=uint4").json()
+    cell = {"sha256": published("quantize")["bfloat16", "uint4"], "matches_published": True}
+    (quantizations,) = asked["quantizations"].values()
+    assert quantizations == {"bfloat16": {"uint4": cell}}
     (casts,) = service.get("/conformance?operator=cast&to=int4").json()["casts"].values()
     assert list(casts) == [d.name for d in DTYPES if d.width <= 16 and d.name != "int4"]
 
@@ -173,6 +178,7 @@ def test_conformance_digests_are_the_published_ones(service: Service) -> None:
         ("operator=cast&dtype=float32", "dtype", 'got "float32"'),
         ("operator=cast&to=bfloat", "to", "did you mean bfloat16"),
         ("operator=cast&dtype=int8&to=int8", "to", "must differ from dtype"),
+        ("operator=quantize&dtype=float32", "dtype", "accepted: float16, bfloat16"),
     ],
 )
 def test_conformance_of_what_has_no_digest_is_refused(

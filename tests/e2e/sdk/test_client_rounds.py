@@ -16,10 +16,10 @@ from support.clients import AnyClient, SteppedClient, answered
 from support.http.proxy import Fault, Proxy, answer
 from support.memory import traced
 from support.services.server import Service
-from tensor_round.contract.cast_digests import published_casts
 from tensor_round.contract.digests import differing
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.operators import registry
+from tensor_round.contract.quantization_digests import published
 
 
 def test_layouts(client: AnyClient) -> None:
@@ -118,7 +118,7 @@ def test_the_service_describes_itself(client: AnyClient) -> None:
     casts = client.conformance("cast", dtype=np.int8, to="float4_e2m1fn")
     assert {**casts, "casts": None} == {**rounding, "casts": None}
     for rows in casts["casts"].values():
-        assert differing(rows, published_casts("int8", "float4_e2m1fn")) == []
+        assert differing(rows, published("cast", "int8", "float4_e2m1fn")) == []
     with pytest.raises(tr.InvalidDescriptor, match="float32"):
         client.conformance("cast", dtype="float32")
 

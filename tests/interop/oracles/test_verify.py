@@ -16,7 +16,6 @@ PAYLOAD_LOST = ("payload lost",)
 PLUGIN_NANS = ("NaN quieted", "NaN's sign lost")
 MINUS_ZERO = "zero's sign lost by -0.0 alone"
 HALF_ADDED = "trunc(x + copysign(0.5, x))"
-
 NARROW = ("float32", "float16", "bfloat16")
 #: By runtime, type and direction, "" for any other: the models that explain all faults; None where
 #: none do.

@@ -24,6 +24,7 @@ from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import BackendFailed, Draining, InvalidDescriptor
 from tensor_round.contract.functions import Convert
 from tensor_round.contract.layout import Layout
+from tensor_round.contract.quantization_digests import PUBLISHED, published
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.app import create_app
 from tensor_round_service.backends import Bytes, Round, select
@@ -32,7 +33,7 @@ from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.backends.known_results import KNOWN, KNOWN_CONVERSIONS, Known
 from tensor_round_service.engine import readiness
 from tensor_round_service.engine.differences import check_dense, compared
-from tensor_round_service.engine.digests import Tables, casts, report, roundings
+from tensor_round_service.engine.digests import MEMBERS, Tables, converted, report, roundings
 from tensor_round_service.engine.readiness import ProcessLifecycle, Readiness, rounds_correctly
 from tensor_round_service.failures import CannotStart
 from tensor_round_service.service_types import PatternDigest
@@ -324,16 +325,32 @@ def test_a_right_backend_conforms_with_every_published_digest() -> None:
     assert found == {"conforms": True, "backends": every}
     assert cells(every) == right(DIGESTS)
     pairs = [("float8_e8m0fnu", "int4"), ("float4_e2m1fn", "float8_e5m2"), ("float16", "bfloat16")]
-    found = report(every, [casts(backend, pair) for pair in pairs])
+    found = report(every, "cast", [converted(backend, "cast", pair) for pair in pairs])
     assert (found["conforms"], found["backends"]) == (True, every)
     assert cells(found["casts"]) == right({pair: CAST_DIGESTS[pair] for pair in pairs})
 
 
-@pytest.mark.slow
-def test_a_right_backend_conforms_with_every_published_digest_of_casts() -> None:
+def test_a_right_backend_conforms_with_published_digests_of_quantization() -> None:
+    """Of 4, 8 and 16 bits, by compiled kernels and by NumPy alone."""
     backend = NumpyBackend(1)
-    found = report({}, [casts(backend, pair) for pair in CAST_DIGESTS])
-    assert cells(found["casts"]) == right(CAST_DIGESTS)
+    found = report(
+        {},
+        "dequantize",
+        [converted(backend, "dequantize", pair) for pair in published("dequantize", to="bfloat16")],
+    )
+    assert cells(found["dequantizations"]) == right(published("dequantize", to="bfloat16"))
+    pair = "float16", "float8_e5m2"
+    found = report({}, "quantize", [converted(backend, "quantize", pair)])
+    assert cells(found["quantizations"]) == right(published("quantize", *pair))
+
+
+@pytest.mark.slow
+def test_a_right_backend_conforms_with_every_published_digest_between_types() -> None:
+    backend = NumpyBackend(1)
+    for operator, expected in PUBLISHED.items():
+        found = report({}, operator, [converted(backend, operator, pair) for pair in expected])
+        (tables,) = (tables for name, tables in found.items() if name == MEMBERS[operator])
+        assert cells(tables) == right(expected)
 
 
 def test_the_service_computes_each_digest_once() -> None:
@@ -352,7 +369,7 @@ def test_the_service_computes_each_digest_once() -> None:
             assert backend.calls == calls
 
 
-def cells(tables: Tables) -> dict[tuple[str, str], PatternDigest]:
+def cells(tables: Any) -> dict[tuple[str, str], PatternDigest]:
     """The table of the only arithmetic."""
     (table,) = tables.values()
     return {(name, column): cell for name, row in table.items() for column, cell in row.items()}
@@ -383,7 +400,7 @@ def test_one_wrong_result_of_one_arithmetic_is_found_where_it_is() -> None:
     assert found["conforms"] is False
     assert differing(found["backends"]) == [("other", "bfloat16", "toward_zero")]
     pairs = [("bfloat16", "int8"), ("float8_e5m2", "int8")]
-    found = report({}, [casts(backend, pair) for pair in pairs])
+    found = report({}, "cast", [converted(backend, "cast", pair) for pair in pairs])
     assert found["conforms"] is False
     assert differing(found["casts"]) == [("other", "bfloat16", "int8")]
 

@@ -219,8 +219,8 @@ class UnchangedRuns:
             if blamed:
                 return f"{listed(blamed)} {'is' if len(blamed) == 1 else 'are'} wrong, see above"
             return f"{told}, and passes on wider tensors than it hands out"
-        is_handed_out = expected and observed is not None
-        if is_handed_out and not self._differing(observed, want, has_result).any():
+        was_right = observed is not None and not self._differing(observed, want, has_result).any()
+        if expected and was_right:
             told += f": right {_ASKED}"
         strict = self._output(name, strict=True) if self._runtime.strict_options else None
         if strict is not None and not self._differing(strict, want, has_result).any():
@@ -238,8 +238,9 @@ class UnchangedRuns:
 
     def _differing(self, got: Tensor, want: Tensor, has_result: Flags | None) -> Flags:
         wrong = differing(got, want, self._nans)
-        is_whole = has_result is None or _form(got) != _form(want)
-        return wrong if is_whole else wrong & has_result
+        if has_result is None or _form(got) != _form(want):
+            return wrong
+        return wrong & has_result
 
     def _lacking(self, name: str, why: str) -> NodeLacking:
         return NodeLacking(name, "output", why, self._runtime.name)
@@ -249,9 +250,8 @@ def differing(got: Tensor, want: Tensor, nans: Nans | None) -> Flags:
     """Which elements differ: all those of a tensor of another type or shape."""
     if _form(got) != _form(want):
         return np.ones(max(1, got.bits.size), np.bool_)
-    if nans == "bits":
-        return got.bits != want.bits
-    return differs(got.bits, want.bits, got.dtype)
+    wrong: Flags = got.bits != want.bits
+    return wrong if nans == "bits" else differs(got.bits, want.bits, got.dtype)
 
 
 def _form(tensor: Tensor) -> str:
