@@ -90,7 +90,7 @@ DOCUMENTED = {
     " ".join([*RECIPES, "LOCKED=1"]),
 }
 #: What a caller may set; the Makefile itself sets any other variable before it is used.
-OPTIONAL = {"ARGS", "BUILD_ARGS", "IMAGE", "MANIFESTS", "PEERS", "PYTHONS", "REGISTRY"}
+OPTIONAL = {"ARGS", "BUILD_ARGS", "EVERY", "IMAGE", "MANIFESTS", "PEERS", "PYTHONS", "REGISTRY"}
 
 
 @pytest.mark.parametrize("command", sorted(DOCUMENTED))
