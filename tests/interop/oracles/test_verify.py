@@ -382,6 +382,7 @@ INTEGERS = ("int8", "uint8", "int16", "uint16")
 THROUGH, ROUNDED_FIRST = ("through int32",), ("operands rounded first",)
 
 
+@pytest.mark.timeout(600)
 def test_onnxruntime_quantizes_right_but_for_its_division_in_float16() -> None:
     asked: Any = {"dtypes": [*NARROW, *INTEGERS]}
     report = verify("onnxruntime", operator="quantize_linear", **asked)
@@ -391,6 +392,7 @@ def test_onnxruntime_quantizes_right_but_for_its_division_in_float16() -> None:
     assert {dtype.rpartition(", ")[2] for dtype in found} == {"float16 scales", "float16 quotients"}
 
 
+@pytest.mark.timeout(600)
 def test_the_reference_evaluator_quantizes_through_int32() -> None:
     found = explained(
         verify("onnx-reference", operator="quantize_linear", dtypes=["float32", *INTEGERS])
@@ -399,9 +401,6 @@ def test_the_reference_evaluator_quantizes_through_int32() -> None:
     assert found.pop(unnamed) is None
     others = ROUNDED_FIRST, ("quotient in float32",)
     assert set(found.values()) == {THROUGH, *((*one, *THROUGH) for one in others)}
-    assert {
-        by for dtype, by in found.items() if "scales" not in dtype and "quotients" not in dtype
-    } == {THROUGH}
 
 
 RECIPROCAL, AWAY = ("reciprocal",), ("half away from zero", "through int32")
@@ -412,7 +411,7 @@ QUANTIZATIONS: dict[str, dict[str, tuple[str, ...]]] = {
         for target in ("int8", "uint8")
         for form, names in (
             ("per tensor", ("reciprocal, fused with the zero point",)),
-            ("per axis", ("reciprocal", "zero point inside")),
+            ("per axis", ("zero point inside", "reciprocal")),
         )
     },
     # Per axis and for int16 XNNPACK leaves the work to the builtin kernels.
