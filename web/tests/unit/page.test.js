@@ -98,6 +98,9 @@ test("the index of an element has a number for each dimension", () => {
 test("numbers that a dtype lacks are told, and what stands for them", () => {
   assert.deepEqual(notes("2047.5 0.1 NaN -0 1e9 0x3c00", "float16"), ["float16 has no 2047.5: it is read as 2048.", "float16 has no 1e9: it is read as Infinity."]);
   assert.deepEqual(notes("0.1 16777217 -0.30", "float32"), ["float32 has no 16777217: it is read as 16777216."]);
+  assert.deepEqual(notes("448 4.48e2 -128 0.1015625", "float8_e4m3fn"), []);
+  assert.deepEqual(notes("0.1", "float8_e4m3fn"), ["float8_e4m3fn has no 0.1: it is read as 0.1015625."]);
+  assert.deepEqual(notes("2.515625 2.52 2.51", "bfloat16"), ["bfloat16 has no 2.51: it is read as 2.52."]);
   assert.deepEqual(notes("0.30 1e-45 Infinity -inf 0.0 0e999", "float64"), []);
   for (const [text, dtype, own] of /** @type {const} */ ([
     ["1e400", "float64", "Infinity"],

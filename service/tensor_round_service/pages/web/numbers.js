@@ -1,4 +1,4 @@
-/** Exact conversion between decimals and bit patterns: one rounding in, the shortest decimal out. */
+/** Conversion between decimals and bit patterns: one rounding in; out the value, or the shortest decimal that reads back. */
 
 /** @import { DType } from "./client/index.js" */
 
@@ -170,8 +170,12 @@ function integerOf(sign, digits, power, text, dtype) {
   return BigInt.asUintN(f.bits, value);
 }
 
+/** Integers of half-precision formats below it are shown digit by digit. */
+const SHORT = 1e9;
+
 /**
- * The shortest decimal that reads back as this pattern; NaN for every NaN.
+ * The value of a pattern: of floats of 8 bits and fewer as JSON has it, also of short integers of 16
+ * bits; of others the shortest decimal that reads back. NaN for every NaN.
  *
  * @param {bigint} bits
  * @param {DType} dtype
@@ -182,7 +186,8 @@ export function format(bits, dtype) {
   if (f.kind !== "float") return String(f.kind === "int" ? BigInt.asIntN(f.bits, bits) : bits);
   const value = numberOf(bits, dtype);
   if (Object.is(value, -0)) return "-0";
-  if (!Number.isFinite(value) || f.bits === 64) return String(value);
+  const isExact = f.bits <= 8 || f.bits === 64 || (f.bits === 16 && Number.isInteger(value) && Math.abs(value) < SHORT);
+  if (!Number.isFinite(value) || isExact) return String(value);
   for (let digits = 0; digits < 17; digits++) {
     const [mantissa = "", power] = value.toExponential(digits).split("e");
     const nearest = BigInt(mantissa.replace(".", ""));

@@ -111,8 +111,10 @@ export function notes(text, dtype) {
     if (found.length === NAMED) break;
     if (word.length > 40 || /^0x/i.test(word)) continue;
     const bits = parse(word, dtype);
-    const own = format(bits, dtype);
-    if (parse(own, "float64") !== parse(word, "float64") || isBeyond(word, numberOf(bits, dtype))) {
+    const [own, value] = [format(bits, dtype), numberOf(bits, dtype)];
+    // It may be typed as it is, or as it is shown.
+    const isThere = [own, String(value)].some((text) => parse(text, "float64") === parse(word, "float64"));
+    if (!isThere || isBeyond(word, value)) {
       found.push(`${dtype} has no ${word}: it is read as ${own}.`);
     }
   }
