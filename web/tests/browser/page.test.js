@@ -171,6 +171,26 @@ test("casts are shown in bits of both types, as steps, and downloaded", async ()
   await on.close();
 });
 
+test("the staircase of a cast to an integer is drawn in the operator's own direction", async () => {
+  for (const [fragment, rounding] of /** @type {const} */ ([
+    ["dialect=onnx&operator=Cast&target=int8", "toward_zero"],
+    ["dialect=openvino&operator=Convert&target=uint8", "toward_zero"],
+    ["dialect=directml&operator=CAST&target=int32", "toward_zero"],
+    ["dialect=onnx&operator=Cast&target=float16", "ties_to_even"],
+    ["dialect=onnx&operator=Cast&dtype=int8&target=uint8", "ties_to_even"],
+    ["operator=convertFormat&mode=toward_positive&target=int8", "toward_positive"],
+  ])) {
+    const on = await open(`#plotted=&values=1+2&${fragment}`);
+    await on.done();
+    const chosen = on.page.locator("#directions input:checked");
+    assert.equal(await chosen.count(), 1);
+    assert.ok(await chosen.isDisabled());
+    assert.equal((await on.page.locator("#directions label:has(:checked)").textContent())?.trim(), rounding);
+    assert.match((await on.page.locator("canvas").getAttribute("aria-label")) ?? "", new RegExp(`: ${rounding}\\. `));
+    await on.close();
+  }
+});
+
 test("a large file is rounded whole, and shown in part", async () => {
   const on = await open("#mode=toward_negative");
   await on.page.setInputFiles("input[type=file]", npy("large.npy", "np.arange(3_000_000, dtype='<f4') / 4"));

@@ -1,5 +1,7 @@
 /** The document of `GET /operators`, and choices that are valid according to it. */
 
+import { FORMATS } from "./numbers.js";
+
 /** @import { DType, Rounding } from "./client/index.js" */
 
 /**
@@ -151,14 +153,21 @@ export function settle(catalog, wanted) {
 }
 
 /**
- * The direction in which a choice rounds.
+ * Whether a choice is a cast from a float to an integer.
+ *
+ * @param {Choice} choice
+ */
+const isToInteger = ({ dtype, target }) => target !== "" && FORMATS[dtype].kind === "float" && FORMATS[target].kind !== "float";
+
+/**
+ * The direction in which a choice rounds. Casts without a mode cut off toward zero to integers.
  *
  * @param {Catalog} catalog
  * @param {Choice} choice
  */
 export function roundingOf(catalog, choice) {
   const { modes, default_rounding } = operatorOf(catalog, choice);
-  return modes[choice.mode] ?? default_rounding;
+  return modes[choice.mode] ?? (isToInteger(choice) ? "toward_zero" : default_rounding);
 }
 
 /**
