@@ -191,6 +191,18 @@ test("the staircase of a cast to an integer is drawn in the operator's own direc
   }
 });
 
+test("what a specification leaves open is said beside the results", async () => {
+  const on = await open("#dialect=onnx&operator=Cast&target=int8&values=300+NaN");
+  assert.deepEqual(await on.results("300", "NaN"), ["127", "0"]);
+  assert.equal(await on.text("#left-open"), "ONNX leaves open, from float to integer: out of range (here: saturate), NaN (here: 0), direction (here: toward_zero).");
+  await on.page.getByLabel("Dialect").selectOption("openvino");
+  await on.page.getByLabel("Operator").selectOption("Convert");
+  await on.page.waitForFunction(() => document.querySelector("#left-open")?.textContent === "OpenVINO leaves open, from float to integer: out of range (here: saturate), NaN (here: 0).");
+  await on.page.getByLabel("To", { exact: true }).selectOption("float16");
+  await on.page.waitForFunction(() => document.querySelector("#left-open")?.textContent === "");
+  await on.close();
+});
+
 test("a large file is rounded whole, and shown in part", async () => {
   const on = await open("#mode=toward_negative");
   await on.page.setInputFiles("input[type=file]", npy("large.npy", "np.arange(3_000_000, dtype='<f4') / 4"));

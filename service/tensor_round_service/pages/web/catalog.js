@@ -36,6 +36,7 @@ import { FORMATS } from "./numbers.js";
  * @property {Readonly<Record<string, Rounding>>} modes
  * @property {Rounding} default_rounding
  * @property {string | null} target_field The field of the target type; null if the result has the operand's type.
+ * @property {Readonly<Record<string, string>>} unspecified What the specification leaves open, and what the service gives.
  */
 
 /** @typedef {{ readonly title: string, readonly operators: readonly OperatorEntry[] }} Dialect The first operator is the usual one. */
@@ -168,6 +169,21 @@ const isToInteger = ({ dtype, target }) => target !== "" && FORMATS[dtype].kind 
 export function roundingOf(catalog, choice) {
   const { modes, default_rounding } = operatorOf(catalog, choice);
   return modes[choice.mode] ?? (isToInteger(choice) ? "toward_zero" : default_rounding);
+}
+
+const TO_INTEGER = "float to integer";
+
+/**
+ * What a specification leaves open of a choice, and what the service gives; empty if there is nothing.
+ *
+ * @param {Catalog} catalog
+ * @param {Choice} choice
+ */
+export function openOf(catalog, choice) {
+  if (!isToInteger(choice)) return "";
+  const found = Object.entries(operatorOf(catalog, choice).unspecified).filter(([name]) => name.startsWith(TO_INTEGER));
+  const told = found.map(([name, here]) => `${name.slice(TO_INTEGER.length + 2) || "direction"} (here: ${here})`);
+  return told.length ? `${dialectOf(catalog, choice.dialect).title} leaves open, from float to integer: ${told.join(", ")}.` : "";
 }
 
 /**

@@ -1,6 +1,6 @@
 /** The page: its state, what is made of it, and the sections that show it. */
 
-import { roundingOf, settle, versionOf, wordOf } from "./catalog.js";
+import { openOf, roundingOf, settle, versionOf, wordOf } from "./catalog.js";
 import { ChoiceLists } from "./choice.js";
 import { descriptorOf } from "./client/index.js";
 import { COMPARED, DifferencesSection } from "./differences.js";
@@ -45,6 +45,7 @@ class Page {
   #fault = find("fault", HTMLElement);
   #notes = find("notes", HTMLElement);
   #done = find("done", HTMLElement);
+  #leftOpen = find("left-open", HTMLElement);
   #about = find("about", HTMLElement);
   #resultsSection = find("results", HTMLElement);
   #differencesSection = find("differences", HTMLElement);
@@ -155,6 +156,7 @@ class Page {
         this.#resultsSection.ariaBusy = "false";
         this.#tellBackend(backend);
         this.#results.show(x, y, file);
+        this.#leftOpen.textContent = openOf(this.#catalog, choice);
         this.#differencesSection.hidden = found === undefined;
         if (found) this.#differences.show(found, some, results, roundingOf(this.#catalog, choice));
         const count = length(x).toLocaleString("en");
@@ -190,6 +192,7 @@ class Page {
   #clear({ fault = "", done = "" }) {
     this.#resultsSection.ariaBusy = "false";
     this.#results.clear();
+    this.#leftOpen.textContent = "";
     this.#differencesSection.hidden = true;
     this.#fault.textContent = fault;
     this.#done.textContent = done;
