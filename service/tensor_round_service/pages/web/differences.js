@@ -52,6 +52,12 @@ export class DifferencesSection {
     const part = found.elements > length(x) ? ` among the first ${length(x).toLocaleString("en")}` : "";
     this.#rows.show(differing.length, (row) => rowOf(differing[row] ?? 0, x, results, chosen), part);
   }
+
+  /** Say that casts are not compared. */
+  showNone() {
+    this.#verdict.replaceChildren(make("li", {}, "Roundings to integral values alone are compared. To compare casts, choose another dialect."));
+    this.#listing.hidden = true;
+  }
 }
 
 /**

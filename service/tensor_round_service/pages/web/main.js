@@ -157,8 +157,9 @@ class Page {
         this.#tellBackend(backend);
         this.#results.show(x, y, file);
         this.#leftOpen.textContent = openOf(this.#catalog, choice);
-        this.#differencesSection.hidden = found === undefined;
+        this.#differencesSection.hidden = false;
         if (found) this.#differences.show(found, some, results, roundingOf(this.#catalog, choice));
+        else this.#differences.showNone();
         const count = length(x).toLocaleString("en");
         this.#done.textContent = `${backend} ${choice.target ? "converted" : "rounded"} ${count} ${length(x) === 1 ? "value" : "values"} in ${ms.toFixed(3)} ms.`;
       },
