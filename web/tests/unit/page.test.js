@@ -115,7 +115,8 @@ test("numbers that a dtype lacks are told, and what stands for them", () => {
   ])) {
     assert.deepEqual(notes(text, dtype), [`${dtype} has no ${text}: it is read as ${own}.`]);
   }
-  assert.equal(notes("1e400 2e400 3e400 4e400", "float64").length, 3);
+  assert.equal(notes("1e400 2e400 3e400", "float64").length, 3);
+  assert.deepEqual(notes("1e400 2e400 3e400 4e400 0.5 5e400", "float64").slice(3), ["And 2 more."]);
 });
 
 test("what may be a decimal comma is asked about, and lists are not", () => {

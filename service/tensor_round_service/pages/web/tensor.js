@@ -99,7 +99,7 @@ export function fromText(text, dtype, shape) {
 const NAMED = 3;
 
 /**
- * What is read otherwise than it looks: numbers that the dtype does not have.
+ * What is read otherwise than it looks: numbers that the dtype does not have, and how many more there are.
  *
  * @param {string} text
  * @param {DType} dtype
@@ -108,7 +108,6 @@ const NAMED = 3;
 export function notes(text, dtype) {
   const found = [];
   for (const word of FORMATS[dtype].kind === "float" ? wordsOf(text) : []) {
-    if (found.length === NAMED) break;
     if (word.length > 40 || /^0x/i.test(word)) continue;
     const bits = parse(word, dtype);
     const [own, value] = [format(bits, dtype), numberOf(bits, dtype)];
@@ -118,7 +117,8 @@ export function notes(text, dtype) {
       found.push(`${dtype} has no ${word}: it is read as ${own}.`);
     }
   }
-  return found;
+  const more = found.length - NAMED;
+  return more > 0 ? [...found.slice(0, NAMED), `And ${more.toLocaleString("en")} more.`] : found;
 }
 
 /**
