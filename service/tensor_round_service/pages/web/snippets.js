@@ -63,6 +63,7 @@ function curl(shown) {
 function python(shown) {
   const { url } = shown;
   return [
+    "# Needs: pip install tensor-round; until its first release, pip install . in a clone.",
     `import ${imports(shown.x)}numpy as np, tensor_round as tr`,
     "",
     ...(needsKey(shown) ? [`# The client reads the key from ${KEY}.`] : []),
@@ -83,6 +84,7 @@ function javascript(shown) {
     const fields = { "Content-Type": "application/x-npy" };
     const headers = JSON.stringify(fields).replace("}", key ? `,Authorization:\`Bearer \${process.env.${KEY}}\`}` : "}");
     return [
+      "// Needs node 20 or newer.",
       'import { readFile, writeFile } from "node:fs/promises";',
       "",
       `const response = await fetch("${url}round?${query(shown)}", {`,
@@ -95,6 +97,7 @@ function javascript(shown) {
   const { array, isBits } = typedArray(x);
   const options = [...(isBits ? [`dtype: "${x.dtype}"`] : []), ...(x.shape.length === 1 ? [] : [`shape: [${x.shape.join(", ")}]`])];
   return [
+    "// Needs the npm package tensor-round: docs/web.md says where from.",
     'import { Client } from "tensor-round";',
     "",
     `const client = new Client("${url}"${key ? `, { apiKey: process.env.${KEY} }` : ""});`,
@@ -123,8 +126,10 @@ function tritonclient(shown) {
   const host = new URL(url);
   const ssl = host.protocol === "https:" ? ", ssl=True" : "";
   const headers = needsKey(shown) ? `, headers={"Authorization": f"Bearer {os.environ['${KEY}']}"}` : "";
+  const modules = imports(x, choice.target);
   return [
-    `import ${needsKey(shown) ? "os, " : ""}${imports(x, choice.target)}numpy as np, tritonclient.http as triton`,
+    `# Needs: pip install 'tritonclient[http]'${modules && " ml_dtypes"}`,
+    `import ${needsKey(shown) ? "os, " : ""}${modules}numpy as np, tritonclient.http as triton`,
     "",
     `x = ${numpyArray(shown)}`,
     ...(isHalf
