@@ -553,9 +553,15 @@ for (const [name, look] of Object.entries(LOOKS)) {
     const results = await on.box("#values-table td:nth-child(3)");
     assert.ok(results.x + results.width <= width);
     assert.ok(await on.page.locator("#values-table td.bits").first().isVisible());
-    const isCut = await on.page.locator("#differences-scroll").evaluate((e) => e.scrollWidth > e.clientWidth);
-    assert.equal(await on.page.locator("#differences-hint").isVisible(), isCut);
-    assert.ok(isCut || width > 640);
+    for (const table of ["values", "differences"]) {
+      const isCut = await on.page.locator(`#${table}-scroll`).evaluate((e) => e.scrollWidth > e.clientWidth);
+      assert.equal(await on.page.locator(`#${table}-hint`).isVisible(), isCut);
+      assert.ok(isCut || width > 640);
+    }
+    await on.page.fill("#values", "-1.7976931348623157e+308");
+    await on.results("-1.7976931348623157e+308");
+    const lines = await on.page.locator("#values-table td.number").evaluateAll((all) => all.map((e) => e.clientHeight / parseFloat(getComputedStyle(e).lineHeight)));
+    assert.ok(lines.every((count) => count < 2), String(lines));
     const back = await on.page.evaluate(() => getComputedStyle(document.body).backgroundColor);
     assert.equal(back, name === "dark" ? "rgb(20, 23, 27)" : "rgb(255, 255, 255)");
     await on.close();

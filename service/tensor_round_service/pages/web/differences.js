@@ -2,7 +2,7 @@
 
 import { operatorsBy } from "./catalog.js";
 import { DTYPES } from "./client/index.js";
-import { find, make, Rows } from "./elements.js";
+import { find, hintAtWidth, make, Rows } from "./elements.js";
 import { format } from "./numbers.js";
 import { length, patternAt } from "./tensor.js";
 
@@ -19,17 +19,12 @@ export class DifferencesSection {
   #verdict = find("verdict", HTMLUListElement);
   #table = find("differences-table", HTMLTableElement);
   #listing = find("differences-listing", HTMLElement);
-  #scroll = find("differences-scroll", HTMLElement);
-  #hint = find("differences-hint", HTMLElement);
   #rows = new Rows(/** @type {HTMLTableSectionElement} */ (this.#table.tBodies[0]), find("differences-more", HTMLElement));
 
   /** @param {Catalog} catalog */
   constructor(catalog) {
     this.#catalog = catalog;
-    const sizes = new ResizeObserver(() => {
-      this.#hint.hidden = this.#scroll.scrollWidth <= this.#scroll.clientWidth;
-    });
-    for (const element of [this.#scroll, this.#table]) sizes.observe(element);
+    hintAtWidth("differences");
   }
 
   /**

@@ -29,6 +29,19 @@ export function make(tag, properties = {}, ...children) {
   return made;
 }
 
+/**
+ * Show a hint while a table is wider than its place: `NAME-hint`, `NAME-table` in `NAME-scroll`.
+ *
+ * @param {string} name
+ */
+export function hintAtWidth(name) {
+  const [hint, scroll] = [find(`${name}-hint`, HTMLElement), find(`${name}-scroll`, HTMLElement)];
+  const sizes = new ResizeObserver(() => {
+    hint.hidden = scroll.scrollWidth <= scroll.clientWidth;
+  });
+  for (const element of [scroll, find(`${name}-table`, HTMLElement)]) sizes.observe(element);
+}
+
 /** @typedef {(at: number) => HTMLTableRowElement} RowAt Makes the row at a place. */
 
 const FIRST = 8;

@@ -1,6 +1,6 @@
 /** Inputs and results, as decimals and as bits. */
 
-import { find, make, Rows } from "./elements.js";
+import { find, hintAtWidth, make, Rows } from "./elements.js";
 import { format, FORMATS, parts } from "./numbers.js";
 import { withTensor } from "./npy.js";
 import { indexAt, length, patternAt } from "./tensor.js";
@@ -16,6 +16,10 @@ export class Results {
   #legend = find("bits-legend", HTMLElement);
   #download = find("download", HTMLAnchorElement);
   #rows = new Rows(/** @type {HTMLTableSectionElement} */ (this.#table.tBodies[0]), find("values-more", HTMLElement));
+
+  constructor() {
+    hintAtWidth("values");
+  }
 
   /**
    * @param {Tensor} x
