@@ -102,7 +102,7 @@ def test_each_node_by_each_runtime_has_its_place_result_and_reason(model: Path) 
     assert lines[0] == str(model)
     assert "even: ELEMENT_WISE_ROUND HALVES_TO_NEAREST_EVEN of float32 [2, 3]" in lines
     assert f"  {even.runtime}, its own operator: 6 results, right" in lines
-    assert report.summary == f"{model}: 2 nodes by 2 runtimes, 3 of 4 verdicts wrong"
+    assert report.summary == f"{model}: 2 nodes by 2 runtimes, 3 of 4 checks failed"
     assert wrongly_even.runtime == name
 
 

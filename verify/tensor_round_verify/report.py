@@ -174,8 +174,6 @@ class ClassCount:
         effect = f" ({self.effect})" if str(self.effect) else ""
         if name[0] in "+-":
             return f"{name}{effect}"
-        if self.wrong == self.tried:
-            return f"all {self.wrong:,} {name}{effect}"
         return f"{self.wrong:,} of {self.tried:,} {name}{effect}"
 
 

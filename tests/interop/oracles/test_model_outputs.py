@@ -116,7 +116,7 @@ def test_the_command_tells_what_a_runtime_fuses(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "    [4]: got 4 (0x04), want 3 (0x03)\n" in done.stdout
     assert done.stdout.endswith("not judged, for they neither round nor convert: Add\n")
-    assert done.stderr.endswith("3 nodes and 1 output by 1 runtime, 1 of 4 verdicts wrong\n")
+    assert done.stderr.endswith("3 nodes and 1 output by 1 runtime, 1 of 4 checks failed\n")
     failed = ElementTree.parse(tmp_path / "x.xml").findall(".//failure/..")
     assert [case.get("name") for case in failed] == ["output c"]
     right = run(tmp_path, "onnx-reference")

@@ -143,7 +143,7 @@ class ModelReport:
         counted = f"{nodes} {_plural('node', nodes)}"
         if outputs:
             counted += f" and {outputs} {_plural('output', outputs)}"
-        told = f"{self.wrong} of {len(self.every)} verdicts wrong" if self.wrong else "right"
+        told = f"{self.wrong} of {len(self.every)} checks failed" if self.wrong else "right"
         told += "".join(f"; no verdict on the model by {row.runtime}" for row in self.unjudged)
         if differing := len({difference.output for difference in self.differences}):
             told += f"; runtimes differ in {differing} {_plural('output', differing)}"
