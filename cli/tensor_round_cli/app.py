@@ -73,7 +73,10 @@ def root(
         ),
     ] = False,
 ) -> None:
-    """Round tensors exactly through a tensor-round service."""
+    """Round, cast and quantize tensors exactly, and find the runtimes that do not.
+
+    verify, compare and specs need no service; with --url local: the others need none, either.
+    """
 
 
 __all__ = ["app", "main"]

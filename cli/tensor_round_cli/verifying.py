@@ -77,9 +77,8 @@ OperatorName = Annotated[
     typer.Option(
         metavar="NAME",
         autocompletion=lambda: list(OPERATORS),
-        help=f"The operator to verify: {', '.join(OPERATORS)}. A function of Python casts as "
-        "(x, dtype), quantizes, dequantizes and fake-quantizes as (x, scale, zero_point), whose "
-        "zero point has the type of the codes, and quantizes blocks as (x, format, scale).",
+        help=f"What to verify: {', '.join(OPERATORS)}; such as --operator cast --dtype float32 "
+        "--dtype int8.",
     ),
 ]
 DTypes = Annotated[
@@ -88,8 +87,8 @@ DTypes = Annotated[
         "--dtype",
         metavar="NAME",
         autocompletion=lambda: [*BY_NAME, *FORMATS],
-        help="The data type, or the block format; may be repeated. Of a conversion, two are the "
-        "types of operands and of results.",
+        help="A data type, such as float16, or a block format; may be repeated. For a "
+        "conversion two: from the first to the second.",
         show_default="all that the runtime has",
     ),
 ]
