@@ -40,7 +40,7 @@ RUN = ("sh", "python", "json")
 
 #: How many blocks do not run here, as their first line tells a reader: `# needs ...`.
 ELSEWHERE = {
-    "README.md": 2,  # test_git_url.py, make test-oracles
+    "README.md": 4,  # tests/packaging/test_release.py, test_installed.py, make test-oracles
     "bench/README.md": 1,
     "docs/api-policy.md": 1,
     "docs/containers.md": 5,  # make test-images
@@ -64,6 +64,7 @@ NO_CODE = {
     ("docs/architecture.md", "text"): 3,
     ("docs/exactness.md", "text"): 1,
     ("docs/containers.md", "yaml"): 2,
+    ("docs/howto/find-the-wrong-runtime.md", ""): 1,  # test_howto.py
     ("docs/howto/port-a-quantized-model.md", ""): 1,  # test_howto.py
     ("docs/operations.md", "text"): 1,
     ("docs/verify.md", ""): 1,
