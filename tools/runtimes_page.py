@@ -138,10 +138,6 @@ has types without a rule here.
 | operator | cases | with a verdict | expected results that are right | {runtimes} |
 |---|---|---|---|---|{rules}|
 """
-WRONG = """
-| runtime | wrong | cases |
-|---|---|---|
-"""
 COLUMNS = "| runtime | of | this is | example |\n|---|---|---|---|\n"
 #: Of an element in a report.
 PARTS = ("value", "bits")
@@ -287,12 +283,6 @@ def _node_tests(found: list[Found]) -> Iterator[str]:
         counts = (_counted([row for row in own if row.who == name]) for name in MODEL_RUNTIMES)
         cells = (f"`{operator}`", f"{len(expected)}", f"{len(judged)}", f"{right}", *counts)
         yield f"| {' | '.join(cells)} |\n"
-    wrong = _grouped(((row.told, row.case), row.who) for row in found if row.right is False)
-    alike = _grouped(((", ".join(who), told), case) for (told, case), who in wrong.items())
-    if alike:
-        yield WRONG
-        for (who, told), cases in alike.items():
-            yield f"| {who} | {_explained(told)} | `{'`, `'.join(cases)}` |\n"
 
 
 def _counted(rows: list[Found]) -> str:

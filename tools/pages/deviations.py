@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from tensor_round_verify.conversions.blocks import deviations as blocks
-from tensor_round_verify.conversions.blocks.operands import LAYOUTS
 from tensor_round_verify.conversions.deviations import CASTS, DEQUANTIZATIONS, QUANTIZATIONS
 from tensor_round_verify.deviation import Deviation
 from tensor_round_verify.deviations import DEVIATIONS
@@ -17,7 +15,8 @@ Casts and quantizations may also have:
 
 """
 BLOCKS = """
-Deviations of blocks have their effect as their name. These were reported: """
+Deviations of blocks have their effect as their name.
+"""
 
 
 def page(current: str) -> str:
@@ -27,10 +26,7 @@ def page(current: str) -> str:
     made = "".join(_lines({name: told for name, told in found.items() if name in rounding}))
     made += CONVERSIONS
     made += "".join(_lines({name: told for name, told in found.items() if name not in rounding}))
-    of_blocks = _by_name((*blocks.QUANTIZATIONS, *blocks.DEQUANTIZATIONS, *LAYOUTS))
-    reported = (f"`{name}`{_told(where)}" for name, (_, where) in of_blocks.items() if where)
-    made += BLOCKS + ", ".join(reported)
-    return between_marks(current, f"{made}.\n")
+    return between_marks(current, made + BLOCKS)
 
 
 def _lines(found: Mapping[str, tuple[str, list[str]]]) -> Iterator[str]:
