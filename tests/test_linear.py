@@ -167,8 +167,11 @@ OWN = {
     "tensor_round_service.pages._INLINE_SCRIPT",
 }
 #: Calls of ``re`` that compile their pattern themselves: of a message of argparse, patterns of the
-#: settings' fields and of the OpenAPI document, and of the head of a report's table.
+#: settings' fields and of the OpenAPI document, of the head of a report's table, and of a clone's
+#: own references.
 CALLS = {
+    "tensor_round.contract.version: match",
+    "tensor_round.contract.version: search",
     "tensor_round_service.process.command_line: search",
     "tensor_round_verify.report: findall",
 }

@@ -221,7 +221,8 @@ class Call:
         Narrower results lie at the beginning of the input's memory, each before the next operand.
         """
         fits = self.output.byte_length <= self.input.byte_length
-        return self.is_run and (
+        is_ordered = self.parameters is None or self.is_run
+        return (self.is_flat and is_ordered) and (
             self.input.byte_length == self.output.byte_length
             if self.keeps_width
             else self.output.dtype.width < self.input.dtype.width and fits

@@ -70,7 +70,8 @@ class InferenceExecutor:
                 return 0
             case infer_json.Region() if target is not None and self._is_by_pieces(plan):
                 return sum(map(sum, _buffers(call)))
-        if self._is_on_device(target):  # parameters are read before it is known who computes
+        # Parameters are read before it is known who computes.
+        if call.parameters is not None and self._is_on_device(target):
             return call.nbytes + call.payload_bytes - call.input.byte_length
         return call.nbytes
 
