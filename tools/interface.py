@@ -186,7 +186,7 @@ def commands() -> Lines:
 
 
 def image() -> Lines:
-    """What containers are told of the images."""
+    """The user, port, entry point and stop signal of the images."""
     text = (Path(__file__).parents[1] / "Dockerfile").read_text()
     for line in re.findall(r"^(?:EXPOSE|STOPSIGNAL|ENTRYPOINT|USER) .*", text, re.M):
         name, _, value = line.partition(" ")

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from tensor_round.contract.digests import DIGESTS, differing
-from tensor_round.contract.quantization_digests import published
+from tensor_round.contract.quantization_digests import MEMBERS, published
 from tensor_round.contract.quoting import not_accepted, one_line, printable
 from tensor_round.contract.version import __version__
 from tensor_round_verify.specifications import SPECIFICATIONS, find
@@ -58,14 +58,6 @@ class Proved(str, Enum):
     DEQUANTIZE = "dequantize"
 
 
-#: The members of the digests of operators between types, in the service's document.
-_MEMBERS = {
-    Proved.CAST: "casts",
-    Proved.QUANTIZE: "quantizations",
-    Proved.DEQUANTIZE: "dequantizations",
-}
-
-
 @connects
 def conformance(
     *,
@@ -91,7 +83,7 @@ def conformance(
         proof = client.conformance(operator.value, **asked)
         expected = {"backends": DIGESTS}
         if operator is not Proved.ROUND:
-            expected[_MEMBERS[operator]] = published(operator.value, dtype, to)
+            expected[MEMBERS[operator.value]] = published(operator.value, dtype, to)
         wrong = [
             (one_line(backend), member, digests, differing(rows, digests))
             for member, digests in expected.items()

@@ -43,7 +43,7 @@ def test_additions_are_compatible_and_what_callers_miss_is_not(
     assert lost == ({"subject": found} if found else {})
 
 
-def test_what_was_released_is_there_or_its_end_is_announced() -> None:
+def test_each_break_of_the_released_interface_is_listed() -> None:
     now = interface.interface()
     lost = interface.lost(interface.read(RECORD), now)
     announced = {subject: [row for row in BREAKS if re.fullmatch(row, subject)] for subject in lost}

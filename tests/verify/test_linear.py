@@ -17,6 +17,7 @@ from tensor_round.contract.operators.onnx_quantization import FLOATS
 from tensor_round.contract.operators.onnx_types import DTYPES
 from tensor_round.contract.operators.registry import OPERATORS
 from tensor_round_verify.checks.conversions import ConversionOperator, conversions
+from tensor_round_verify.conversions.conversion import Dequantization, Quantization
 from tensor_round_verify.conversions.deviations import DEQUANTIZATIONS, QUANTIZATIONS
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -380,10 +381,12 @@ def combinations(key: str, version: Version) -> set[tuple[str, ...]]:
     return set(product(*([names[one] for one in part] for part in parts)))
 
 
-def verified(operator: ConversionOperator, source: str, target: str) -> set[tuple[str, str]]:
-    """The types of scales and quotients by which a pair of types is verified."""
-    asked = conversions(operator, [source, target], [], mixes_types=True)
-    return {(how.scale_type, how.precision) for how in asked}  # type: ignore[union-attr]
+def asked(operator: ConversionOperator, *dtypes: str) -> list[Quantization | Dequantization]:
+    """The conversions by which an operator is verified, all of which are linear."""
+    found = conversions(operator, dtypes, [], mixes_types=True)
+    linear = [how for how in found if isinstance(how, Quantization | Dequantization)]
+    assert len(linear) == len(found)
+    return linear
 
 
 @pytest.mark.parametrize("operator", ["quantize_linear", "dequantize_linear"])
@@ -396,7 +399,8 @@ def test_every_combination_that_is_served_is_verified(operator: ConversionOperat
     precisions = ["", *(PRECISIONS if kind == "quantize" else ())]
     for source, scale, target in of_onnx:
         wanted = {(scale, "" if one == scale else one) for one in precisions}
-        assert wanted <= verified(operator, source, target), (source, scale, target)
+        found = {(how.scale_type, how.precision) for how in asked(operator, source, target)}
+        assert wanted <= found, (source, scale, target)
     served = {
         triple
         for key, row in rows.items()
@@ -405,11 +409,7 @@ def test_every_combination_that_is_served_is_verified(operator: ConversionOperat
     }
     codes = 2 if kind == "quantize" else 0
     assert {triple[codes] for triple in served - of_onnx} <= OF_NO_RUNTIME
-    whole = conversions(operator, [], [], mixes_types=True)
-    assert {
-        (how.source, how.scale_type, how.target)  # type: ignore[union-attr]
-        for how in whole
-    } == of_onnx
+    assert {(how.source, how.scale_type, how.target) for how in asked(operator)} == of_onnx
 
 
 @pytest.mark.parametrize("target", ["int8", "uint16", "int4"])

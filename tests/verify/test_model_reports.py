@@ -12,6 +12,8 @@ import numpy.typing as npt
 import pytest
 
 from tensor_round_verify import verify_model
+from tensor_round_verify.graphs.outputs import REFERENCE, OutputDifference, OutputVerdict
+from tensor_round_verify.graphs.report import ModelReport
 
 X = np.array([-2.5, -0.3, 0.5, 1.5], np.float32)
 TENSOR = {"DataType": "FLOAT32", "Sizes": [4]}
@@ -85,3 +87,20 @@ def test_junit_has_a_case_for_each_verdict_and_each_lack(model: Path) -> None:
         ("even", ["skipped"]),
     ]
     assert "[0]: x -2.5 " in (suite[0][0].text or "")
+
+
+def test_a_report_tells_where_runtimes_differ_and_what_is_not_judged() -> None:
+    output = OutputVerdict(
+        "y", "A", "float32", (2,), REFERENCE, 2, 0, (), ("q", "r"), "", ("q (Q)",)
+    )
+    difference = OutputDifference("y", ("A", "B"), 2, 1)
+    report = ModelReport("m", (), outputs=(output,), differences=(difference,))
+    assert output.sentence == "2 elements, right; q (Q) before it is not judged"
+    assert str(report).endswith(f"  A: {output.sentence}\n  A and B differ in 1 of 2 elements")
+    assert report.right
+    assert (
+        report.summary == "m: 0 nodes and 1 output by 1 runtime, right; runtimes differ in 1 output"
+    )
+    assert report.as_data()["differences"] == [
+        {"output": "y", "runtimes": ("A", "B"), "tried": 2, "different": 1}
+    ]

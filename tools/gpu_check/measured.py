@@ -7,7 +7,7 @@ import contextlib
 import json
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from http.client import HTTPConnection
 
@@ -32,7 +32,7 @@ from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends import proof
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.backends.cuda.backend import CupyBackend
-from tensor_round_service.backends.cuda.cupy_device import CupyDevice
+from tensor_round_service.backends.cuda.cupy_device import CupyDevice, CupyStream
 from tensor_round_service.backends.cuda.device import Stream
 from tensor_round_service.backends.cuda.parameters import upload
 from tensor_round_service.backends.devices import DeviceBuffer
@@ -67,11 +67,9 @@ def seconds(stream: Stream, work: Callable[[], object]) -> float:
 
 def kernels(device: CupyDevice) -> tuple[float, dict[str, dict[str, float]]]:
     """The bytes a second of a copy, read and written, and each kernel's speed as part of it."""
-    nbytes = min(KERNEL_BYTES, device.total_bytes // 8 & -4096)
-    source, target = device.allocate(nbytes), device.allocate(nbytes)
     ratios: dict[str, dict[str, float]] = {}
-    with device.stream() as stream:
-        _fill(stream, source)
+    with _filled(device) as (stream, source, target):
+        nbytes = source.nbytes
         copying = seconds(stream, lambda: stream.copy(source, target))
         for dtype in ROUNDABLE:
             for rounding in Rounding if dtype.is_float else ():
@@ -99,13 +97,11 @@ def casts(backend: CupyBackend, device: CupyDevice) -> tuple[dict[str, float], d
 
     It is compared with NumPy's on the hard patterns of the operands' type.
     """
-    nbytes = min(KERNEL_BYTES, device.total_bytes // 8 & -4096)
-    source, target = device.allocate(nbytes), device.allocate(nbytes)
     ratios: dict[str, float] = {}
     mismatches: dict[str, int] = {}
     host = NumpyBackend()
-    with device.stream() as stream:
-        _fill(stream, source)
+    with _filled(device) as (stream, source, target):
+        nbytes = source.nbytes
         rate = 2 * nbytes / seconds(stream, lambda: stream.copy(source, target))
         for names in CASTS:
             dtype, into = (BY_NAME[name] for name in names)
@@ -145,13 +141,11 @@ def quantizations(
     backend: CupyBackend, device: CupyDevice
 ) -> tuple[dict[str, float], dict[str, int]]:
     """The same of quantization: speeds with one scale, with one a row of 1024, and one a column."""
-    nbytes = min(KERNEL_BYTES, device.total_bytes // 8 & -4096)
-    source, target = device.allocate(nbytes), device.allocate(nbytes)
     ratios: dict[str, float] = {}
     mismatches: dict[str, int] = {}
     host = NumpyBackend()
-    with device.stream() as stream:
-        _fill(stream, source)
+    with _filled(device) as (stream, source, target):
+        nbytes = source.nbytes
         rate = 2 * nbytes / seconds(stream, lambda: stream.copy(source, target))
         for function, *names in LINEAR:
             dtype, scale, into = map(BY_NAME.__getitem__, names)
@@ -177,6 +171,16 @@ def quantizations(
                 mismatches[title] += int(np.count_nonzero(found != right))
     host.close()
     return ratios, mismatches
+
+
+@contextlib.contextmanager
+def _filled(device: CupyDevice) -> Iterator[tuple[CupyStream, DeviceBuffer, DeviceBuffer]]:
+    """A stream, and two buffers of one size, the first of them filled."""
+    nbytes = min(KERNEL_BYTES, device.total_bytes // 8 & -4096)
+    source, target = device.allocate(nbytes), device.allocate(nbytes)
+    with device.stream() as stream:
+        _fill(stream, source)
+        yield stream, source, target
 
 
 def _fill(stream: Stream, target: DeviceBuffer) -> None:

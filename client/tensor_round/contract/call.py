@@ -221,8 +221,9 @@ class Call:
         Narrower results lie at the beginning of the input's memory, each before the next operand.
         """
         fits = self.output.byte_length <= self.input.byte_length
-        is_ordered = self.parameters is None or self.is_run
-        return (self.is_flat and is_ordered) and (
+        # A rounding is spared the call of is_run, which is is_flat without parameters.
+        lies_as_computed = self.is_flat if self.parameters is None else self.is_run
+        return lies_as_computed and (
             self.input.byte_length == self.output.byte_length
             if self.keeps_width
             else self.output.dtype.width < self.input.dtype.width and fits

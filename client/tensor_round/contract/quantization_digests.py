@@ -98,6 +98,8 @@ QUANTIZATION_DIGESTS: dict[str, dict[TypePair, str]] = {operator: {} for operato
 for _operator, _source, _target, _digest in map(str.split, _TABLE.split("\n")[1:-1]):
     QUANTIZATION_DIGESTS[_operator][_source, _target] = _digest
 
+#: By the operator between types, the member of the conformance document that has its digests.
+MEMBERS = {"cast": "casts", "quantize": "quantizations", "dequantize": "dequantizations"}
 #: The digests of all operators between types.
 PUBLISHED: Mapping[str, Mapping[TypePair, str]] = {"cast": CAST_DIGESTS, **QUANTIZATION_DIGESTS}
 

@@ -17,7 +17,13 @@ from tensor_round.contract.errors import BackendFailed, InvalidDescriptor
 from tensor_round.contract.functions import RoundToIntegral
 from tensor_round.contract.host_memory import pack
 from tensor_round.contract.layout import Layout
-from tensor_round.contract.quantization_digests import POINT, PUBLISHED, published, scales_of
+from tensor_round.contract.quantization_digests import (
+    MEMBERS,
+    POINT,
+    PUBLISHED,
+    published,
+    scales_of,
+)
 from tensor_round.contract.quoting import not_accepted
 from tensor_round.contract.rounding import Rounding
 
@@ -26,8 +32,6 @@ from ..service_types import Conformance, PatternDigest
 
 #: The operators that have digests, and the parameters that choose among them.
 OPERATORS, PARAMETERS = ("round", *PUBLISHED), ("operator", "dtype", "to")
-#: The member of the document with the digests of an operator between types.
-MEMBERS = {"cast": "casts", "quantize": "quantizations", "dequantize": "dequantizations"}
 #: Digests by the name of an arithmetic, an operand's type, and a direction or a target type.
 Tables = dict[str, dict[str, dict[str, PatternDigest]]]
 

@@ -137,6 +137,32 @@ def test_outputs_that_follow_from_no_rule_are_compared_with_the_observed_run(
     }
 
 
+def test_runtimes_that_differ_in_an_output_are_told(tmp_path: Path) -> None:
+    report = verify_model(saved(ADD, tmp_path), OTHERWISE["add"][1], ONNX)
+    first, second = [row.runtime for row in report.outputs]
+    (difference,) = report.differences
+    assert (difference.output, difference.runtimes) == ("c", (first, second))
+    assert (difference.tried, difference.different) == (65_536, report.outputs[0].different)
+    assert f"{first} and {second} differ in 6,129 of 65,536 elements" in " ".join(
+        str(report).split()
+    )
+    assert "; runtimes differ in 1 output" in report.summary
+    assert json.loads(json.dumps(report.as_data()))["differences"][0]["output"] == "c"
+
+
+def test_a_right_output_names_the_nodes_before_it_that_have_no_rule(tmp_path: Path) -> None:
+    text = """<ir_version: 10, opset_import: ["": 21]>
+        g (float[N] x) => (float[N] y) {
+            [narrow] q, s, z = DynamicQuantizeLinear (x) [wide] f = Cast <to = 1> (q)
+            [up] y = Ceil (f)
+        }"""
+    report = verify_model(saved(text, tmp_path), X, ["onnxruntime"])
+    (output,) = report.outputs
+    unjudged = "narrow (DynamicQuantizeLinear)"
+    assert output.unjudged == (unjudged,)
+    assert output.sentence == f"7 elements, right; {unjudged} before it is not judged"
+
+
 def test_random_outputs_are_not_judged(tmp_path: Path) -> None:
     path = saved(
         """<ir_version: 10, opset_import: ["": 21]>

@@ -24,7 +24,7 @@ from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import BackendFailed, Draining, InvalidDescriptor
 from tensor_round.contract.functions import Convert
 from tensor_round.contract.layout import Layout
-from tensor_round.contract.quantization_digests import PUBLISHED, published
+from tensor_round.contract.quantization_digests import MEMBERS, PUBLISHED, published
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.app import create_app
 from tensor_round_service.backends import Bytes, Round, select
@@ -33,7 +33,7 @@ from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.backends.known_results import KNOWN, KNOWN_CONVERSIONS, Known
 from tensor_round_service.engine import readiness
 from tensor_round_service.engine.differences import check_dense, compared
-from tensor_round_service.engine.digests import MEMBERS, Tables, converted, report, roundings
+from tensor_round_service.engine.digests import Tables, converted, report, roundings
 from tensor_round_service.engine.readiness import ProcessLifecycle, Readiness, rounds_correctly
 from tensor_round_service.failures import CannotStart
 from tensor_round_service.service_types import PatternDigest

@@ -219,8 +219,8 @@ class UnchangedRuns:
             if blamed:
                 return f"{listed(blamed)} {'is' if len(blamed) == 1 else 'are'} wrong, see above"
             return f"{told}, and passes on wider tensors than it hands out"
-        was_right = observed is not None and not self._differing(observed, want, has_result).any()
-        if expected and was_right:
+        handed_out = observed if expected else None
+        if handed_out is not None and not self._differing(handed_out, want, has_result).any():
             told += f": right {_ASKED}"
         strict = self._output(name, strict=True) if self._runtime.strict_options else None
         if strict is not None and not self._differing(strict, want, has_result).any():

@@ -34,7 +34,6 @@ logger = logging.getLogger(__name__)
 SIZES = tuple(1 << power for power in range(14, 25))
 #: Repetitions, of which the fastest counts.
 TRIES = 5
-_NOTHING: Bytes = np.empty(0, np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +171,7 @@ class CupyBackend:
         call: Call,
         source: DeviceBuffer,
         target: DeviceBuffer,
-        given: Bytes = _NOTHING,
+        given: Bytes,
     ) -> str:
         """:meth:`round` within a device's memory, with parameters from the host's."""
         allocate = self._pipeline(device).device.allocate
