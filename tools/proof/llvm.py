@@ -252,6 +252,8 @@ def _count(kind: str) -> int:
 def stores(text: str, name: str) -> Iterator[tuple[Script, Term, Term]]:
     """For each vector that functions of this name or ``name.line`` store, as :mod:`.ptx` does."""
     for store, made in _stores(text, name, f"{name}.line"):
+        if store.opcode != "store":
+            raise Refused(str(store))
         script = Script()
         lanes = _Lanes(script, made)
         stored = lanes.value(next(iter(store.operands)))
@@ -290,6 +292,9 @@ def elements(
     """
     moves = "shufflevector" in text
     for store, made in _stores(text, "convert", "line"):
+        if store.opcode == "call":
+            yield _copied(store, made, source, target)
+            continue
         stored = next(iter(store.operands))
         kind = str(stored.type)
         each = _sort(kind).width // target
@@ -304,8 +309,22 @@ def elements(
             yield script, lanes.x, script.extract(value, element % each * target, target)
 
 
+def _copied(move: Any, made: dict[str, Any], source: int, target: int) -> tuple[Script, Term, Term]:
+    """An element that is moved as it is, from the operands to the results."""
+    places = [_NAME.match(str(pointer).strip()) for pointer in list(move.operands)[:2]]
+    opcodes = [made[found[1]].opcode for found in places if found]
+    if source != target or opcodes != ["getelementptr", "getelementptr"]:
+        raise Refused(str(move))
+    script = Script()
+    x = script.declare(Sort("bits", source), "x")
+    return script, x, x
+
+
 def _stores(text: str, *names: str) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """The stores of the functions of these names, each with the instructions by their results."""
+    """The stores of the functions of these names, each with the instructions by their results.
+
+    An ``llvm.memmove`` is one: the optimizer makes it of conversions that keep every bit.
+    """
     module = binding.parse_assembly(text)
     for function in module.functions:
         if function.name not in names or function.is_declaration:
@@ -314,16 +333,25 @@ def _stores(text: str, *names: str) -> Iterator[tuple[Any, dict[str, Any]]]:
         made = {found[1]: at for at in instructions if (found := _NAME.match(str(at).strip()))}
         for at in instructions:
             _refuse_unknown_effects(at, names)
-            if at.opcode == "store" and not _is_on_stack(at, made):
+            if _is_memmove(at) or (at.opcode == "store" and not _is_on_stack(at, made)):
                 yield at, made
+
+
+def _is_memmove(instruction: Any) -> bool:
+    return instruction.opcode == "call" and _callee(instruction).startswith("llvm.memmove.")
+
+
+def _callee(call: Any) -> str:
+    return str(list(call.operands)[-1].name)
 
 
 def _refuse_unknown_effects(instruction: Any, names: Sequence[str]) -> None:
     """Refuse what may write memory, and is neither a store nor known to be about addresses."""
     if instruction.opcode == "call":
-        callee = list(instruction.operands)[-1].name
+        callee = _callee(instruction)
         is_pure = str(instruction.type) != "void" and callee.startswith("llvm.")
-        if not is_pure and callee not in names and not callee.startswith(_HARMLESS_CALLS):
+        is_known = callee in names or callee.startswith((*_HARMLESS_CALLS, "llvm.memmove."))
+        if not is_pure and not is_known:
             raise Refused(str(instruction))
     elif instruction.opcode not in _KNOWN:
         raise Refused(str(instruction))

@@ -155,6 +155,22 @@ def test_a_dtype_that_is_not_in_the_table_is_proved() -> None:
     assert ask(wrong, "bitwuzla", 60)[0].startswith("wrong for 0x")
 
 
+def test_elements_that_the_optimizer_moves_as_they_are_are_claimed() -> None:
+    right, wrong = (
+        Case.named("int8 to uint8", manner) for manner in ("toward_zero", "toward_zero saturated")
+    )
+
+    def way(case: Case, edit: texts.Edit) -> Found:
+        for text in texts.optimized_conversions(right):
+            assert "@llvm.memmove" in text
+            yield from llvm.elements(text, case.source.width, case.target.width, texts.LANES)
+
+    assert {ask(claim, "bitwuzla", 60)[0] for claim in claims(way, right, texts.unchanged)} == {""}
+    found = [ask(claim, "bitwuzla", 60)[0] for claim in claims(way, wrong, texts.unchanged)]
+    assert found
+    assert all(problem.startswith("wrong for 0x") for problem in found)
+
+
 def test_only_texts_know_the_service() -> None:
     folder = Path(__file__).parents[3] / "tools" / "proof"
     known = {path.name for path in folder.glob("*.py") if "tensor_round_s" in path.read_text()}
