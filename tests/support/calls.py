@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
@@ -44,16 +44,22 @@ class ThreadCalls:
             if self._counts.total() == before:
                 return self._counts.copy()
 
+    def of_each(self, request: Callable[[int], object], numbers: range) -> Counter[str]:
+        """The calls of each function that every one of these requests has, made one by one.
 
-def calls_of_each(counts: Counter[CodeType], requests: int) -> Counter[str]:
-    """Whole calls of each function for each of so many requests.
-
-    The division drops what a thread calls now and then: a server's tick, a look at a file.
-    """
-    found: Counter[str] = Counter()
-    for code, count in counts.items():
-        found[described(code)] += count // requests
-    return +found
+        What the thread calls now and then is not in all of them: a server's tick, a look at a file.
+        """
+        least: Counter[CodeType] | None = None
+        before = self.at_rest()
+        for number in numbers:
+            request(number)
+            after = self.at_rest()
+            own = after - before
+            least, before = own if least is None else least & own, after
+        found: Counter[str] = Counter()
+        for code, count in (least or Counter()).items():
+            found[described(code)] += count
+        return found
 
 
 def described(code: CodeType) -> str:

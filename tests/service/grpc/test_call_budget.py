@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from support.calls import calls_of_each, first_thread_profiled, hold
+from support.calls import first_thread_profiled, hold
 from support.http.grpc_client import connected, infer_request, tensor_of
 from support.http.inference_form import binary, document
 from support.services.hosted import HostedService
@@ -13,8 +13,8 @@ from tensor_round_service.backends.select import compiled_kernels
 
 TENSOR = np.random.default_rng(1).normal(scale=9, size=256).astype("<f4")
 #: The first calls load what later ones find: they are not counted.
-WARM_UP = 3
-CALLS = 100
+WARM_UP = range(3)
+COUNTED = range(3, 9)
 
 
 @pytest.mark.parametrize(
@@ -29,10 +29,12 @@ def test_calls_of_an_inference(fields: tuple[str, ...], budget: int) -> None:
         HostedService() as service,
         connected(service) as client,
     ):
-        for number in range(WARM_UP + CALLS):
-            if number == WARM_UP:
-                before = calls.at_rest()
+
+        def call(number: int) -> None:
             told = [(name, f"00-{number + 1:032x}-{number + 1:016x}-01") for name in fields]
             answer = client.call("ModelInfer", request, *told, at_once=True)
             assert tensor_of(answer).tobytes() == np.rint(TENSOR).tobytes()
-        hold(calls_of_each(calls.at_rest() - before, CALLS), budget)
+
+        for number in WARM_UP:
+            call(number)
+        hold(calls.of_each(call, COUNTED), budget)

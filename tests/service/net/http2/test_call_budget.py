@@ -9,7 +9,7 @@ import hpack
 import numpy as np
 import pytest
 
-from support.calls import calls_of_each, first_thread_profiled, hold
+from support.calls import first_thread_profiled, hold
 from support.http.http2_frames import HELLO, data, split
 from support.http.native_form import ieee754
 from support.services.hosted import HostedService
@@ -19,8 +19,8 @@ from tensor_round_service.net.http2.frames import Kind
 
 TENSOR = np.random.default_rng(1).normal(scale=9, size=256).astype("<f4")
 #: The first requests load what later ones find: they are not counted.
-WARM_UP = 3
-REQUESTS = 100
+WARM_UP = range(3)
+COUNTED = range(3, 9)
 
 
 @pytest.mark.parametrize(
@@ -38,11 +38,13 @@ def test_calls_of_a_request(own: Callable[[int], dict[str, str]], budget: int) -
         service.connect() as sock,
     ):
         sock.sendall(HELLO + frames.window_update(0, 1 << 20))
-        for number in range(WARM_UP + REQUESTS):
-            if number == WARM_UP:
-                before = calls.at_rest()
+
+        def request(number: int) -> None:
             exchange(sock, 2 * number + 1, encoder.encode(head(own(number))))
-        hold(calls_of_each(calls.at_rest() - before, REQUESTS), budget)
+
+        for number in WARM_UP:
+            request(number)
+        hold(calls.of_each(request, COUNTED), budget)
 
 
 def head(own: dict[str, str]) -> list[tuple[str, str]]:
