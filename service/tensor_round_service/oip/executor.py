@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any, TypeGuard
 
@@ -64,15 +64,10 @@ class InferenceExecutor:
         if plan.is_inline:
             return 0 if call.is_in_place else call.output.byte_length
         match plan.operand:
-            case infer_json.Region() as source if self._is_on_device(source) and (
-                self._is_on_device(target)
-            ):
+            case infer_json.Region() if self._is_resident(plan):
                 return 0
             case infer_json.Region() if target is not None and self._is_by_pieces(plan):
                 return sum(map(sum, _buffers(call)))
-        # Parameters are read before it is known who computes.
-        if call.parameters is not None and self._is_on_device(target):
-            return call.nbytes + call.payload_bytes - call.input.byte_length
         return call.nbytes
 
     def payload_bytes(self, plan: InferencePlan) -> int:
@@ -177,53 +172,34 @@ class InferenceExecutor:
         The results go to ``target``, if they go to shared memory.
         """
         memory = job.allocate(plan.call.payload_bytes) if received is None else received
-        for each in plan.inputs:
-            part = memory if len(plan.inputs) == 1 else memory[each.part]
-            self._fill(part, plan, each, pause, target)
-        return memory
-
-    def _parameters(
-        self,
-        plan: InferencePlan,
-        received: Bytes | None,
-        job: Job,
-        pause: Pause,
-        target: ByteRange,
-    ) -> Bytes:
-        """The inputs behind the first, likewise."""
-        begin = plan.call.input.byte_length
-        if received is None:
-            memory = job.allocate(plan.call.payload_bytes - begin)
-        else:
-            memory = received[begin:]
-        for each in plan.inputs[1:]:
-            part = memory[each.part.start - begin : each.part.stop - begin]
-            self._fill(part, plan, each, pause, target)
+        self._fill(memory, plan, plan.inputs, pause, target)
         return memory
 
     def _fill(
         self,
-        part: Bytes,
+        memory: Bytes,
         plan: InferencePlan,
-        given: PlannedInput,
+        inputs: Sequence[PlannedInput],
         pause: Pause,
         target: ByteRange | None,
     ) -> None:
-        """Read an input that was not received."""
-        match given.source:
-            case infer_json.Inline(data):
-                is_kept = plan.header_length <= CACHED_HEADER_BYTES
-                with nullcontext() if is_kept else nesting.freed(data):
-                    part.data[:] = _numbers(plan, given, data, pause)
-            case infer_json.Region() as region if self._is_on_device(region):
-                assert self._cuda_memory is not None
-                found = self._cuda_memory.part(region, part.size)
-                _check_apart(found.range, target)
-                self._engine.device_memory.download(found.device, found.buffer, part)
-            case infer_json.Region() as region:
-                with self._posix_part(region, part.size) as source:
-                    _check_apart(source.range, target)
-                    self._read(source, part)
+        """Read those of these inputs that were not received to their places in a payload."""
+        for given in inputs:
+            part = memory[given.part]
+            match given.source:
+                case infer_json.Inline(data):
+                    is_kept = plan.header_length <= CACHED_HEADER_BYTES
+                    with nullcontext() if is_kept else nesting.freed(data):
+                        part.data[:] = _numbers(plan, given, data, pause)
+                case infer_json.Region() as region if self._is_on_device(region):
+                    assert self._cuda_memory is not None
+                    found = self._cuda_memory.part(region, part.size)
+                    _check_apart(found.range, target)
+                    self._engine.device_memory.download(found.device, found.buffer, part)
+                case infer_json.Region() as region:
+                    with self._posix_part(region, part.size) as source:
+                        _check_apart(source.range, target)
+                        self._read(source, part)
 
     def _read(self, source: PosixPart, memory: Bytes) -> None:
         self._for_each_piece(source.nbytes, lambda at, end, _: source.read(at, memory[at:end]))
@@ -250,6 +226,14 @@ class InferenceExecutor:
             and self._cuda_memory.has(source.name)
         )
 
+    def _is_resident(self, plan: InferencePlan) -> bool:
+        """Whether a device alone computes; of calls with parameters, the host does some."""
+        return (
+            plan.call.parameters is None
+            and self._is_on_device(plan.operand)
+            and self._is_on_device(plan.output.region)
+        )
+
     def _round_on_device(
         self, plan: InferencePlan, received: Bytes | None, job: Job, pause: Pause
     ) -> None:
@@ -259,10 +243,15 @@ class InferenceExecutor:
         """
         assert self._cuda_memory is not None
         assert plan.output.region is not None
-        call, operand, device = plan.call, plan.inputs[0].source, self._engine.device_memory
+        call, device, inputs = plan.call, self._engine.device_memory, plan.inputs
         target = self._cuda_memory.part(plan.output.region, call.output.byte_length)
+        memory = received
+        if memory is None:
+            memory = job.allocate(0 if self._is_resident(plan) else call.payload_bytes)
+        operand = inputs[0].source
         if isinstance(operand, infer_json.Region) and self._is_on_device(operand):
-            given = self._parameters(plan, received, job, pause, target.range)
+            given = memory[call.input.byte_length :]
+            self._fill(memory, plan, inputs[1:], pause, target.range)
             if device.can_run_resident(call, given):
                 source = self._cuda_memory.part(operand, call.input.byte_length)
                 if source.device != target.device:
@@ -271,12 +260,8 @@ class InferenceExecutor:
                 places = source.buffer, target.buffer
                 self._engine.round_resident(target.device, call, *places, given, job)
                 return
-            memory = job.allocate(call.payload_bytes) if received is None else received
-            memory[call.input.byte_length :] = given
-            part = memory[: call.input.byte_length]
-            self._fill(part, plan, plan.inputs[0], pause, target.range)
-        else:
-            memory = self._payload(plan, received, job, pause, target.range)
+            inputs = inputs[:1]
+        self._fill(memory, plan, inputs, pause, target.range)
         if call.keeps_width and call.parameters is None:
             device.upload(target.device, memory, target.buffer)
             places = target.buffer, target.buffer
