@@ -311,7 +311,7 @@ def test_a_quantization_by_axis(axis: int) -> None:
 
 def quantizer() -> PythonFunction:
     def quantize(x: Array, scale: Array, zero_point: Array, axis: int = 0) -> Array:
-        shape = (-1, *[1] * (x.ndim - 1)) if scale.ndim else ()
+        shape = (-1, *[1] * (x.ndim - 1 - axis % x.ndim)) if scale.ndim else ()
         quotients = np.rint(x / scale.reshape(shape)) + zero_point.reshape(shape)
         info = np.iinfo(zero_point.dtype)
         clipped: Array = np.clip(quotients, info.min, info.max).astype(zero_point.dtype)
@@ -360,7 +360,12 @@ def test_products_beyond_the_largest_and_of_zero() -> None:
 
 
 LACKING: dict[str, tuple[Rule, list[Array], str]] = {
-    "int32-scales": (Quantizing(0), [np.float32([1]), np.int32([1])], "scales of int32"),
+    "int64-scales": (Quantizing(0), [np.float32([1]), np.int64([1])], "scales of int64"),
+    "int32-quotients": (
+        Quantizing(0, precision="int32"),
+        [np.float32([1]), np.float32([1])],
+        "quotients of int32",
+    ),
     "zero": (Quantizing(0), [np.float32([1]), np.float32([0])], "not positive and finite"),
     "negative": (Quantizing(0), [np.float32([1]), np.float32([-1])], "not positive and finite"),
     "two-axes": (
@@ -368,16 +373,107 @@ LACKING: dict[str, tuple[Rule, list[Array], str]] = {
         [np.ones((3, 2), np.float32), np.ones(2, np.float32), np.zeros(2, np.uint8)],
         r"2 scales of \[3, 2\]",
     ),
-    "float64": (Quantizing(0), [np.float64([1]), np.float64([1])], "float64 to uint8"),
-    "fp8-point": (
-        Quantizing(0),
-        [np.float32([1]), np.float32([1]), np.ones(1, ml_dtypes.float8_e5m2)],
-        "zero point of float8_e5m2",
+    "blocks-of-others": (
+        Quantizing(1, block_size=2),
+        [np.ones((3, 5), np.float32), np.ones((3, 2), np.float32)],
+        r"6 scales of \[3, 5\]",
     ),
+    "no-such-axis": (
+        Quantizing(2, block_size=2),
+        [np.ones((3, 4), np.float32), np.ones((3, 2), np.float32)],
+        r"6 scales of \[3, 4\]",
+    ),
+    "float64": (Quantizing(0), [np.float64([1]), np.float64([1])], "float64 to uint8"),
     "bool": (Rounding("ties_to_even"), [np.array([True])], "has type bool"),
     "another-type": (Rounding("ties_to_even"), [np.float32([1])], "turned float32 into uint8"),
     "other": (Casting("int8"), [np.int32([1])], "turned int32 into uint8"),
 }
+
+
+def narrow(*values: float) -> Array:
+    return np.array(values, ml_dtypes.float8_e4m3fn)
+
+
+IN_BLOCKS = np.arange(-11, 11, dtype=np.float32).reshape(2, 11) / 4
+OF_BLOCKS = np.array([[0.25, 0.5, 1], [2, 0.125, 0.3]], np.float32)
+#: What a node was given, its right result, and what no other rule gives: of blocks whose last is
+#: not whole, by zero points that are no integers, with quotients and scales of other types.
+SCALED: dict[str, tuple[Rule, list[Array], Array]] = {
+    "blocks": (
+        Quantizing(1, "int8", block_size=4),
+        [IN_BLOCKS, OF_BLOCKS, np.array([[1, 2, 3], [-1, -2, -3]], np.int8)],
+        np.clip(
+            np.rint(IN_BLOCKS / OF_BLOCKS.repeat(4, 1)[:, :11])
+            + np.array([[1, 2, 3], [-1, -2, -3]]).repeat(4, 1)[:, :11],
+            -128,
+            127,
+        ).astype(np.int8),
+    ),
+    "blocks-back": (
+        Dequantizing(-1, block_size=4),
+        [np.arange(22, dtype=np.uint8).reshape(2, 11), OF_BLOCKS],
+        np.arange(22, dtype=np.float32).reshape(2, 11) * OF_BLOCKS.repeat(4, 1)[:, :11],
+    ),
+    "float-points": (
+        Quantizing(0),
+        [np.float32([1, -8, 500]), np.float32([0.5]), narrow(1.5)],
+        narrow(3.5, -14, 448),
+    ),
+    "float-points-back": (
+        Dequantizing(0),
+        [narrow(3.5, -14, 448), np.float32([0.5]), narrow(1.5)],
+        np.float32([1, -7.75, 223.25]),
+    ),
+    "precision": (
+        # In bfloat16 the quotient 257 is 256.
+        Quantizing(0, "int16", precision="bfloat16"),
+        [np.float32([257, 2.5]), np.float32([1])],
+        np.int16([256, 2]),
+    ),
+    "e8m0-scales": (
+        Quantizing(0, "int8"),
+        [np.float32([7, 10]), np.array([4], ml_dtypes.float8_e8m0fnu)],
+        np.int8([2, 2]),
+    ),
+    "results-of-another-type": (
+        Dequantizing(0, "float16"),
+        [np.int8([2, 127]), np.float32([1000])],
+        np.float16([2000, np.inf]),
+    ),
+}
+
+
+@pytest.mark.parametrize(("rule", "operands", "right"), SCALED.values(), ids=SCALED)
+def test_blocks_float_zero_points_precisions_and_scales_of_other_types_are_judged(
+    rule: Rule, operands: list[Array], right: Array
+) -> None:
+    assert judged(rule, right, *operands).right
+    wrong = right.copy()
+    wrong.view(f"u{right.itemsize}").flat[1] += 1
+    assert judged(rule, wrong, *operands).wrong == 1
+    asked: list[tuple[int, int]] = []
+
+    def runtime(
+        x: Array,
+        scale: Array,
+        zero_point: Array,
+        axis: int = 0,
+        block_size: int = 0,
+        precision: Any = None,
+        output_dtype: Any = None,
+    ) -> Array:
+        asked.append((axis, block_size))
+        assert x.shape == operands[0].shape
+        assert scale.tobytes() == operands[1].tobytes()
+        assert zero_point.shape == scale.shape
+        return wrong
+
+    tensors = [Tensor.of(each) for each in operands]
+    found, _ = alone(node(rule), tensors, PythonFunction(runtime, 30))
+    assert found.array().tobytes() == wrong.tobytes()
+    if operands[0].ndim > 1:
+        assert isinstance(rule, Quantizing | Dequantizing)
+        assert asked == [(rule.axis, rule.block_size)]
 
 
 @pytest.mark.parametrize(("rule", "operands", "why"), LACKING.values(), ids=LACKING)
@@ -442,6 +538,6 @@ def test_a_runtime_alone_casts_and_lacks_the_rest() -> None:
     with pytest.raises(NotSupported, match="no quantize_linear"):
         alone(node(Quantizing(0)), [*x, one], numpy)
     with pytest.raises(NotSupported, match="no dequantize_linear"):
-        alone(node(Dequantizing(0)), [*x, one], numpy)
-    with pytest.raises(NotSupported, match="has type bool"):
+        alone(node(Dequantizing(0)), [Tensor.of(np.int8([[2]])), one], numpy)
+    with pytest.raises(NoRule, match="has type bool"):
         alone(node(Rounding("ties_to_even")), [Tensor.of(np.array([True]))], numpy)

@@ -230,6 +230,28 @@ RIGHT: dict[str, tuple[str, dict[str, Any], list[str], list[int]]] = {
         ONNX,
         [80] * 4,
     ),
+    "in-blocks": (
+        """<ir_version: 10, opset_import: ["": 22]>
+        g (float[2, 8] x, float[2, 2] s, int4[2, 2] z) => (int4[2, 8] q, float[2, 8] d) {
+            q = QuantizeLinear <axis = 1, block_size = 4> (x, s, z)
+            d = DequantizeLinear <axis = 1, block_size = 4> (q, s, z)
+        }""",
+        {
+            "x": np.arange(-8, 8, dtype=np.float32).reshape(2, 8) / 4,
+            "s": np.float32([[0.25, 0.1], [0.3, 0.5]]),
+            "z": np.array([[1, -2], [0, 3]], ml_dtypes.int4),
+        },
+        ONNX,
+        [16] * 4,
+    ),
+    "with-a-precision": (
+        """<ir_version: 11, opset_import: ["": 23]>
+        g (float[N] x, float s, int16 z) => (int16[N] q)
+        { q = QuantizeLinear <precision = 10> (x, s, z) }""",
+        {"x": np.float32([2049, 2.5]), "s": np.float32(1), "z": np.int16(0)},
+        ONNX,
+        [2, 2],
+    ),
 }
 
 

@@ -113,7 +113,7 @@ def given(how: AnyHow, operands: Operands, place: int) -> str:
     """By what an operand was converted, in words."""
     if isinstance(how, Cast):
         return ""
-    point = int(operands.zero_points[place])
+    point = operands.zero_points[place].item()
     if isinstance(how, Quantization | Dequantization):
         scale = operands.scales[place : place + 1].view(BY_NAME[how.scale_type].numpy)[0]
         return f"by scale {scale!s} and zero point {point}"

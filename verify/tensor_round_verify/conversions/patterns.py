@@ -14,7 +14,6 @@ import numpy.typing as npt
 from ..patterns import samples
 from ..reference import FLOAT_FORMATS, INTEGER_WIDTHS, Bits, all_patterns, bits_type, is_nan, width
 from .reference import (
-    Integers,
     Numbers,
     as_bits,
     decoded,
@@ -93,7 +92,7 @@ class Trial:
 
     bits: Bits
     scales: Bits
-    zero_points: Integers
+    zero_points: Array
     view: Array | None = None
     axis: int = 0
     block_size: int = 0
@@ -110,13 +109,14 @@ class Trial:
 class Operands:
     """Elements, each with its scale and zero point; both are empty for a cast.
 
-    ``peers`` are what a deviation takes in place of the scale: that of the tensor's first channel,
-    or of a block the largest operand with its sign.
+    Zero points are integers, or beside codes of a float type float64. ``peers`` are what a
+    deviation takes in place of the scale: that of the tensor's first channel, or of a block the
+    largest operand with its sign.
     """
 
     bits: Bits
     scales: Bits
-    zero_points: Integers
+    zero_points: Array
     peers: Bits = field(default_factory=lambda: np.zeros(0, np.uint8))
 
     @classmethod

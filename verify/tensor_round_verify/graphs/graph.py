@@ -35,21 +35,26 @@ class Casting:
 
 @dataclass(frozen=True, slots=True)
 class Quantizing:
-    """ONNX's QuantizeLinear; one-dimensional scales are those of an axis.
+    """ONNX's QuantizeLinear; scales are those of an axis, or there of blocks of ``block_size``.
 
-    ``target`` is the type of its results if there is no zero point.
+    ``target`` is the type of its results if there is no zero point. Without ``precision`` quotients
+    have the scale's type.
     """
 
     axis: int
     target: str = "uint8"
     saturate: bool = True
+    block_size: int = 0
+    precision: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Dequantizing:
-    """ONNX's DequantizeLinear; one-dimensional scales are those of an axis."""
+    """ONNX's DequantizeLinear, likewise; without a ``target`` its results have the scale's type."""
 
     axis: int
+    target: str = ""
+    block_size: int = 0
 
 
 @dataclass(frozen=True, slots=True)

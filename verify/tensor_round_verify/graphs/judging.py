@@ -5,30 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from tensor_round.contract.differences.document import index_of
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import CannotVerify
 
 from ..checks.conversion_verdicts import verdict_on
-from ..checks.conversions import SOURCES, TARGETS, by_rule
+from ..checks.conversions import OPERATORS, SCALES, SOURCES, TARGETS, by_rule
 from ..checks.rounding import Nans, tensor_verdict
 from ..conversions.conversion import Cast, Dequantization, How, Quantization
+from ..conversions.linear import expanded
 from ..conversions.patterns import Operands, Trial, has_nan
-from ..conversions.reference import Integers
-from ..reference import FLOATS, INTEGER_WIDTHS, WIDTHS, Bits, is_nan, rounded
+from ..conversions.reference import read
+from ..reference import FLOATS, INTEGER_WIDTHS, is_nan, rounded
 from ..report import Verdict
 from ..runtimes import NotSupported, PythonFunction, Runtime
 from ..runtimes.command import Program
-from ..runtimes.model_tensors import Tensor
-from ..runtimes.runtime import Casts, Dequantizes, QuantizeBits, Quantizes, Rounds
+from ..runtimes.model_tensors import Array, Tensor
+from ..runtimes.runtime import Casts, Dequantizes, Quantizes, Rounds
 from .graph import Casting, Dequantizing, Moving, Node, Quantizing, Rounding, Rule
 
-Number = TypeVar("Number", bound=np.integer)
+Converting = Casting | Quantizing | Dequantizing
 
 
 class NoRule(CannotVerify):
@@ -38,17 +37,16 @@ class NoRule(CannotVerify):
 def verdict_of(node: Node, operands: Sequence[Tensor], got: Tensor, nans: Nans | None) -> Verdict:
     """The verdict on ``got``, the node's result for these operands; raises :class:`NoRule`."""
     rule, x = node.rule, operands[0]
-    for tensor in (*operands, got):
-        if tensor.dtype not in WIDTHS:
-            raise NoRule(f"one of its tensors has type {tensor.dtype}")
+    _check_types((*operands, got))
     if got.bits.size != x.bits.size:
         raise CannotVerify(f"{node.name} turned {x.bits.size} elements into {got.bits.size}")
+    assert isinstance(rule, Rule)
+    if got.dtype != _target(rule, operands):
+        raise NoRule(f"it turned {x.dtype} into {got.dtype}")
     if isinstance(rule, Rounding):
-        if got.dtype != x.dtype:
-            raise NoRule(f"it turned {x.dtype} into {got.dtype}")
         pair = x.dtype, rule.rounding
         return tensor_verdict(x.bits, got.bits, pair, nans, partial(_index, x))
-    how, given = _conversion(node, operands, got.dtype)
+    how, given = _conversion(rule, operands)
     if isinstance(how, Quantization) and not has_nan(how.codes):
         # A NaN has no result.
         places = np.flatnonzero(~is_nan(x.dtype, x.bits))
@@ -64,20 +62,17 @@ def verdict_of(node: Node, operands: Sequence[Tensor], got: Tensor, nans: Nans |
 def result_of(node: Node, operands: Sequence[Tensor], shape: tuple[int, ...]) -> Tensor:
     """The right result of a node with a rule, of this shape; raises :class:`NoRule`."""
     rule, x = node.rule, operands[0]
-    for tensor in operands:
-        if tensor.dtype not in WIDTHS:
-            raise NoRule(f"one of its tensors has type {tensor.dtype}")
+    _check_types(operands)
     if isinstance(rule, Moving):
         moved = x.bits
         if rule.order is not None:
             moved = x.bits.reshape(x.shape).transpose(rule.order or None).reshape(-1)
         return Tensor(x.dtype, shape, moved)
+    assert rule is not None
     if isinstance(rule, Rounding):
         return Tensor(x.dtype, x.shape, rounded(x.bits, x.dtype, rule.rounding))
-    assert rule is not None
-    target = _target(rule, operands)
-    how, given = _conversion(node, operands, target)
-    return Tensor(target, x.shape, how.results(given))
+    how, given = _conversion(rule, operands)
+    return Tensor(how.target, x.shape, how.results(given))
 
 
 def alone(node: Node, operands: Sequence[Tensor], runtime: Runtime) -> tuple[Tensor, str]:
@@ -88,8 +83,8 @@ def alone(node: Node, operands: Sequence[Tensor], runtime: Runtime) -> tuple[Ten
     Raises :class:`NotSupported`.
     """
     rule, x = node.rule, operands[0]
-    if x.dtype not in WIDTHS:
-        raise NotSupported(f"one of its tensors has type {x.dtype}")
+    _check_types(operands)
+    assert isinstance(rule, Rule)
     if isinstance(rule, Rounding):
         if not isinstance(runtime, Rounds):
             raise NotSupported("it has no round here")
@@ -101,111 +96,106 @@ def alone(node: Node, operands: Sequence[Tensor], runtime: Runtime) -> tuple[Ten
                 note = f"it has no {rule.rounding}, so its {rounding} was run"
         bits = runtime.kernel(x.dtype, rounding)(x.bits)
         return Tensor(x.dtype, x.shape, bits), note
+    how = _how(rule, operands)
     try:
-        if isinstance(rule, Casting) and isinstance(runtime, Casts):
-            return Tensor(rule.target, x.shape, runtime.cast(_cast(x.dtype, rule))(x.bits)), ""
-        if isinstance(rule, Quantizing) and isinstance(runtime, Quantizes):
-            how = Quantization(x.dtype, _target(rule, operands), operands[1].bits.size > 1)
-            return _scaled_alone(operands, rule.axis, how, runtime.quantize(how)), ""
-        if isinstance(rule, Dequantizing) and isinstance(runtime, Dequantizes):
-            back = Dequantization(x.dtype, _target(rule, operands), operands[1].bits.size > 1)
-            return _scaled_alone(operands, rule.axis, back, runtime.dequantize(back)), ""
+        if isinstance(how, Cast) and isinstance(runtime, Casts):
+            bits = runtime.cast(how)(x.bits)
+        elif isinstance(how, Quantization) and isinstance(runtime, Quantizes):
+            bits = runtime.quantize(how)(_trial(rule, operands))
+        elif isinstance(how, Dequantization) and isinstance(runtime, Dequantizes):
+            bits = runtime.dequantize(how)(_trial(rule, operands))
+        else:
+            raise NotSupported(f"it has no {OPERATORS[type(how)]} here")
     except CannotVerify as error:
         # A function or a program that rounds may be none that converts.
         raise NotSupported(error.reason) from error
-    operators = {Casting: "cast", Quantizing: "quantize_linear"}
-    raise NotSupported(f"it has no {operators.get(type(rule), 'dequantize_linear')} here")
-
-
-def _cast(source: str, rule: Casting) -> Cast:
-    """To integers toward zero, else ties to even."""
-    how = Cast(source, rule.target, "ties_to_even", rule.saturate)
-    return replace(how, rounding=how.usual)
+    return Tensor(how.target, x.shape, bits), ""
 
 
 def _index(x: Tensor, place: int) -> tuple[int, ...]:
     return index_of(place, x.shape)
 
 
-def _conversion(node: Node, operands: Sequence[Tensor], target: str) -> tuple[How, Operands]:
-    """The node as a conversion to ``target``, and its operands; raises :class:`NoRule`."""
-    rule, x = node.rule, operands[0]
-    if isinstance(rule, Casting):
-        if target != rule.target:
-            raise NoRule(f"it turned {x.dtype} into {target}")
-        return _cast(x.dtype, rule), Operands.of_cast(x.bits)
-    assert isinstance(rule, Quantizing | Dequantizing)
-    scales, points = _scaled(operands, rule.axis)
-    operator = "quantize_linear" if isinstance(rule, Quantizing) else "dequantize_linear"
-    if x.dtype not in SOURCES[operator] or target not in TARGETS[operator]:
-        raise NoRule(f"no rule is known here for {x.dtype} to {target}")
-    how: Quantization | Dequantization = Dequantization(x.dtype, target)
-    if isinstance(rule, Quantizing):
-        per_axis = operands[1].bits.size > 1
-        how = Quantization(x.dtype, target, per_axis=per_axis, saturate=rule.saturate)
-    _check_scales(operands[1], how.scale_type)
-    return how, Operands(x.bits, scales, points)
+def _check_types(tensors: Sequence[Tensor]) -> None:
+    for tensor in tensors:
+        if tensor.dtype not in BY_NAME:
+            raise NoRule(f"one of its tensors has type {tensor.dtype}")
 
 
 def _target(rule: Rule, operands: Sequence[Tensor]) -> str:
     """The type of the results."""
+    if isinstance(rule, Rounding):
+        return operands[0].dtype
+    if isinstance(rule, Quantizing) and len(operands) > 2:
+        return operands[2].dtype
+    return rule.target or operands[1].dtype
+
+
+def _how(rule: Converting, operands: Sequence[Tensor]) -> How:
+    """A rule as a conversion of these operands; raises :class:`NoRule`."""
+    source, target = operands[0].dtype, _target(rule, operands)
+    if isinstance(rule, Casting):  # to integers toward zero, else ties to even
+        cast = Cast(source, target, "ties_to_even", rule.saturate)
+        return replace(cast, rounding=cast.usual)
+    scale, precision = operands[1], ""
+    layout = not rule.block_size and scale.bits.size > 1, rule.block_size != 0
+    how: Quantization | Dequantization = Dequantization(source, target, *layout)
     if isinstance(rule, Quantizing):
-        return operands[2].dtype if len(operands) > 2 else rule.target
+        how = Quantization(source, target, *layout, saturate=rule.saturate)
+        precision = rule.precision
+    operator = OPERATORS[type(how)]
+    if source not in SOURCES[operator] or target not in TARGETS[operator]:
+        raise NoRule(f"no rule is known here for {source} to {target}")
+    if scale.dtype not in SCALES[operator]:
+        raise NoRule(f"no rule is known here for scales of {scale.dtype}")
+    if precision not in ("", *FLOATS):
+        raise NoRule(f"no rule is known here for quotients of {precision}")
+    own = how.scale_type
+    return replace(
+        how,
+        scale=scale.dtype if scale.dtype != own else "",
+        precision=precision if precision != scale.dtype else "",
+    )
+
+
+def _conversion(rule: Converting, operands: Sequence[Tensor]) -> tuple[How, Operands]:
+    """A rule as a conversion, and its operands; raises :class:`NoRule`."""
+    how, x = _how(rule, operands), operands[0]
     if isinstance(rule, Casting):
-        return rule.target
-    return operands[isinstance(rule, Dequantizing)].dtype
-
-
-def _scaled(operands: Sequence[Tensor], axis: int) -> tuple[Bits, Integers]:
-    """The scale and the zero point of each element."""
-    x, scale, *rest = operands
-    points = _integers(rest[0]) if rest else np.zeros(scale.bits.size, np.int64)
-    return _spread(scale.bits, x.shape, axis), _spread(points, x.shape, axis)
-
-
-def _spread(values: npt.NDArray[Number], shape: tuple[int, ...], axis: int) -> npt.NDArray[Number]:
-    """One value for each element: the same for all, or one for each index of the axis."""
-    if values.size != 1:
-        sizes = [1] * len(shape)
-        if not -len(shape) <= axis < len(shape) or shape[axis] != values.size:
-            raise NoRule(f"no rule is known here for {values.size} scales of {list(shape)}")
-        sizes[axis] = values.size
-        values = values.reshape(sizes)
-    else:
-        values = values.reshape(())
-    return np.broadcast_to(values, shape).reshape(-1)
-
-
-def _integers(tensor: Tensor) -> Integers:
-    if tensor.dtype not in INTEGER_WIDTHS:
-        if tensor.bits.any():
-            raise NoRule(f"no rule is known here for a zero point of {tensor.dtype} but 0")
-        return np.zeros(tensor.bits.size, np.int64)
-    found: Integers = tensor.bits.view(BY_NAME[tensor.dtype].numpy).astype(np.int64)
-    return found
-
-
-def _check_scales(scale: Tensor, dtype: str) -> None:
-    """Raise :class:`NoRule` unless the scales are positive numbers of the operand's type."""
-    if scale.dtype != dtype:
-        raise NoRule(f"no rule is known here for scales of {scale.dtype} beside {dtype}")
-    fmt = FLOATS[dtype]
-    if ((scale.bits == 0) | (scale.bits >= fmt.infinity)).any():
+        return how, Operands.of_cast(x.bits)
+    trial, scale = _trial(rule, operands), operands[1]
+    values = read(scale.bits, scale.dtype)
+    if (values.numbers.negative | values.is_zero | values.infinite | values.nan).any():
         raise NoRule("no rule is known here for scales that are not positive and finite")
+    scales, points = (_spread(each, x.shape, rule) for each in (trial.scales, trial.zero_points))
+    return how, Operands(x.bits, scales, points)
 
 
-def _scaled_alone(
-    operands: Sequence[Tensor],
-    axis: int,
-    how: Quantization | Dequantization,
-    convert: QuantizeBits,
-) -> Tensor:
+def _trial(rule: Quantizing | Dequantizing, operands: Sequence[Tensor]) -> Trial:
+    """The operands as a runtime gets them."""
     x, scale, *rest = operands
-    points = _integers(rest[0]) if rest else np.zeros(scale.bits.size, np.int64)
-    # The channels one after another.
-    axis = axis if how.per_axis else 0
-    elements = x.bits.reshape(x.shape or (1,))
-    moved = np.moveaxis(elements, axis, 0)
-    found = convert(Trial(moved.reshape(-1), scale.bits, points))
-    bits = np.moveaxis(found.reshape(moved.shape), 0, axis).reshape(-1)
-    return Tensor(how.target, x.shape, bits)
+    points: Array = np.zeros(scale.shape, np.int64)
+    if rest:
+        kind = np.int64 if rest[0].dtype in INTEGER_WIDTHS else np.float64
+        points = rest[0].array().astype(kind)
+    is_flat = scale.bits.size == 1 and not rule.block_size
+    view = None if is_flat else x.array()
+    scales = scale.bits.reshape(scale.shape)
+    return Trial(x.bits, scales, points, view, rule.axis, rule.block_size)
+
+
+def _spread(values: Array, shape: tuple[int, ...], rule: Quantizing | Dequantizing) -> Array:
+    """The one of each element: the same for all, or that of its index or block along the axis."""
+    rank, axis, block = len(shape), rule.axis, rule.block_size
+    if values.size == 1 and not block:
+        return np.broadcast_to(values.reshape(()), shape).reshape(-1)
+    blocks, sizes = [1] * rank, tuple[int, ...]()
+    if -rank <= axis < rank:
+        blocks[axis] = block or 1
+        sizes = tuple(-(-size // by) for size, by in zip(shape, blocks, strict=True))
+        if not block and values.shape == (shape[axis],):
+            behind = [1] * (rank - 1 - axis % rank)
+            values = np.broadcast_to(values.reshape(-1, *behind), shape)
+    if values.shape != sizes:
+        raise NoRule(f"no rule is known here for {values.size} scales of {list(shape)}")
+    return expanded(values, shape, blocks).reshape(-1)

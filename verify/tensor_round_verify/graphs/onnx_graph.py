@@ -173,8 +173,7 @@ class OnnxGraph(Graph):
             if operator == "Cast":
                 if "to" not in attributes:
                     raise CannotVerify("it needs the attribute to")
-                number = attributes["to"]
-                target = _DTYPES.get(number, onnx.TensorProto.DataType.Name(number).lower())
+                target = _dtype(attributes["to"])
             else:
                 target = self._types.get(node.input[1], "")
             # Only types of 8 bits saturate.
@@ -184,16 +183,17 @@ class OnnxGraph(Graph):
             return cast_rule(source, target, saturate=saturates), f"Cast to {target}"
         if operator not in JUDGED:
             return None, operator
-        if attributes.get("block_size") or attributes.get("precision"):
-            return "no rule is known here for block_size and precision", operator
-        axis = index(attributes.get("axis", 1))
-        if operator == "QuantizeLinear":
-            return Quantizing(
-                axis,
-                _DTYPES.get(attributes.get("output_dtype", 0), "uint8"),
-                bool(attributes.get("saturate", 1)),
-            ), operator
-        return Dequantizing(axis), operator
+        axis, block_size = (
+            index(attributes.get(*each)) for each in (("axis", 1), ("block_size", 0))
+        )
+        target, precision = (
+            _dtype(attributes[name]) if attributes.get(name) else ""
+            for name in ("output_dtype", "precision")
+        )
+        if operator == "DequantizeLinear":
+            return Dequantizing(axis, target, block_size), operator
+        saturate = bool(attributes.get("saturate", 1))
+        return Quantizing(axis, target or "uint8", saturate, block_size, precision), operator
 
 
 @contextlib.contextmanager
@@ -235,6 +235,11 @@ def _types(model: Any) -> dict[str, str]:
         for value in (*graph.input, *graph.value_info, *graph.output)
     }
     return {name: _DTYPES.get(number, "other") for name, number in numbers.items() if number}
+
+
+def _dtype(number: int) -> str:
+    """The type of a number in ONNX: one without a row by ONNX's own name."""
+    return _DTYPES.get(number, onnx.TensorProto.DataType.Name(number).lower())
 
 
 def _numpy_type(value: Any) -> Any:

@@ -81,7 +81,7 @@ def with_constants(model: bytes, constants: Mapping[str, Tensor], shape: tuple[i
 
 def constant(name: str, tensor: Tensor) -> Any:  # onnx has no annotations
     """A TensorProto."""
-    data = tensor.bits.tobytes()
+    data = tensor.packed.tobytes()
     return onnx.helper.make_tensor(name, _number(tensor.dtype), tensor.shape, data, raw=True)
 
 
