@@ -12,7 +12,7 @@ import typer
 
 from tensor_round.clients.execution import read_descriptor
 from tensor_round.contract.call import Call
-from tensor_round.contract.errors import InvalidDescriptor, MalformedJSON, TensorRoundError
+from tensor_round.contract.errors import TensorRoundError
 from tensor_round.contract.host_memory import Array
 from tensor_round.contract.operators.importers.dxdispatch import MAX_LENGTH, parsed_document
 
@@ -53,12 +53,12 @@ def execute(
     text = _text(descriptor)
     data = _read(source)
     check_target(target)
+    call = _call(text, descriptor)
+    if data.nbytes not in call.lengths:
+        why = call.wrong_size(data.nbytes)
+        raise typer.BadParameter(f"{source}: {why.detail}", param_hint="IN")
     began = time.monotonic()
     with connection.client(as_json, data.nbytes, digest=digest) as client:
-        call = _call(text, descriptor)
-        if data.nbytes not in call.lengths:
-            why = call.wrong_size(data.nbytes)
-            raise typer.BadParameter(f"{source}: {why.detail}", param_hint="IN")
         shows = sys.stderr.isatty() if progress is None else progress
         with npy_files.create_file(target, b"", call.output.byte_length) as memory:
             output = client.execute(text, data.data, out=memory.data, progress=shows)
@@ -90,13 +90,10 @@ def _text(path: Path) -> bytes:
 def _call(text: bytes, path: Path) -> Call:
     try:
         _, plan = read_descriptor(text)
-    except (MalformedJSON, InvalidDescriptor) as error:
+    except TensorRoundError as error:
+        detail = f"{path}: {of_a_model(str(path)) or error.detail}"
         if _is_dxdispatch(text):
             detail = f"{path} is DxDispatch's JSON; to convert it, run {_convert(path)}"
-        elif isinstance(error, MalformedJSON):
-            detail = f"{path}: {of_a_model(str(path)) or error.detail}"
-        else:
-            raise
         raise typer.BadParameter(detail, param_hint="--descriptor") from None
     return plan.call
 

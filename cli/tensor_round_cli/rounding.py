@@ -142,19 +142,23 @@ def convert(
     given = read_tensor(source, transfer.dtype)
     check_npy_target(target)
     size, name = given.header.data_length, given.dtype.name
+    try:
+        call = by.prepare(name, given.header.shape).call
+    except (InvalidArgument, InvalidDescriptor) as error:
+        raise typer.BadParameter(f"{source}: {error.detail}", param_hint="IN") from None
     shows = sys.stderr.isatty() if transfer.progress is None else transfer.progress
     began = time.monotonic()
-    with connection.client(
-        as_json,
-        size,
-        digest=transfer.digest,
-        connections=transfer.connections,
-        tile_bytes=transfer.tile_bytes,
-    ) as client:
-        # Before the file is made, so that a rejected tensor leaves none behind.
-        call = by.prepare(name, given.header.shape).call
-        with npy_files.create_npy(target, given, call.output.dtype) as results:
-            by.fill(client, given.array, out=results, progress=shows)
+    with (
+        connection.client(
+            as_json,
+            size,
+            digest=transfer.digest,
+            connections=transfer.connections,
+            tile_bytes=transfer.tile_bytes,
+        ) as client,
+        npy_files.create_npy(target, given, call.output.dtype) as results,
+    ):
+        by.fill(client, given.array, out=results, progress=shows)
     if as_json:
         seconds = time.monotonic() - began
         to = call.output.dtype.name

@@ -246,19 +246,19 @@ def test_cast_by_a_descriptor_tells_both_types(tmp_path: Path) -> None:
     assert (report["rounding"], report["byte_length"]) == ("toward_zero", 3)
 
 
-WRONG: dict[str, tuple[int, Document | str, bytes, str]] = {
-    "no-json": (2, "{", b"", "round.json: not JSON"),
-    "length": (2, ieee754("float32", [3]), bytes(11), "in.bin: the payload must have 12 bytes"),
-    "dialect": (1, {"a": 1}, b"", "dialect: is required: one of"),
+WRONG: dict[str, tuple[Document | str, bytes, str]] = {
+    "no-json": ("{", b"", "round.json: not JSON"),
+    "length": (ieee754("float32", [3]), bytes(11), "in.bin: the payload must have 12 bytes"),
+    "dialect": ({"a": 1}, b"", "round.json: dialect: is required: one of"),
 }
 
 
-@pytest.mark.parametrize(("code", "document", "payload", "why"), WRONG.values(), ids=WRONG)
+@pytest.mark.parametrize(("document", "payload", "why"), WRONG.values(), ids=WRONG)
 def test_each_mistake_is_named(
-    tmp_path: Path, code: int, document: Document | str, payload: bytes, why: str
+    tmp_path: Path, document: Document | str, payload: bytes, why: str
 ) -> None:
     done = execute(tmp_path, document, payload, "in.bin", "out.bin", "--json", url="local:")
-    assert done.returncode == code, done.stderr
+    assert done.returncode == 2, done.stderr
     assert why in json.loads(done.stderr)["error"]["detail"]
     assert not (tmp_path / "out.bin").exists()
 

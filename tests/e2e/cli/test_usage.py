@@ -75,6 +75,17 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
                            "--scale", "1", "--zero-point", "300", "--url", "local:"),
         }.items()
     },
+    **{
+        f"{arguments[0]}-of-{arguments[1]}": (f"{arguments[1]}: {why}", arguments)
+        for why, arguments in (
+            ("input.elem_type: ", ("round", "i2.npy", "out.npy", "--operator", "onnx")),
+            ("input.dataType: ", ("cast", "i2.npy", "out.npy", "--to", "int8",
+                                  "--operator", "webnn")),
+            ("input.elem_type: ", ("quantize", "i2.npy", "out.npy", "--scale", "1")),
+            ("input.elem_type: ", ("dequantize", "f4.npy", "out.npy", "--scale", "1")),
+            ("input.elem_type: ", ("fake-quantize", "i2.npy", "out.npy", "--scale", "1")),
+        )
+    },
     "a-cast-to-round": ("it needs to, the target type",
                         ("round", "f4.npy", "out.npy", "--operator", "onnx:Cast")),
     **{
@@ -128,6 +139,7 @@ def odd_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / name).write_bytes(b"\x08\x08\x12\x04onnx")
     os.mkfifo(folder / "pipe")
     np.save(folder / "f4.npy", np.zeros(3, "<f4"))
+    np.save(folder / "i2.npy", np.zeros(3, "i2"))
     np.savez(folder / "all.npz", a=np.zeros(3), b=np.zeros(3))
     np.save(folder / "complex.npy", np.zeros(3, "<c8"))
     np.save(folder / "bf16.npy", patterns("bfloat16", 3))
@@ -218,7 +230,7 @@ OTHERS: dict[str, tuple[int, tuple[str, ...]]] = {
     "unwritable-array": (1, ("round", "x.npy", "/proc/out.npy", "--url", "local:")),
     "unwritable-bytes": (1, ("execute", "--descriptor", "d.json", "x.bin", "/proc/out.bin",
                              "--url", "local:")),
-    "endless-descriptor": (1, ("execute", "--descriptor", "/dev/zero", "x.bin", "out.bin",
+    "endless-descriptor": (2, ("execute", "--descriptor", "/dev/zero", "x.bin", "out.bin",
                                "--url", "local:")),
     "no-specification": (2, ("specs", "nothing")),
     "not-that-long": (2, ("execute", "--descriptor", "d.json", "x.npy", "out.bin",
