@@ -132,8 +132,11 @@ def read_parameters(
 
 
 def is_number(x: Any) -> bool:
-    """Whether these are Python's numbers, which have no type of elements."""
-    return isinstance(x, int | float | list | tuple)
+    """Whether these are Python's numbers, which have no type of elements.
+
+    NumPy's ``float64`` is a ``float``, and its ``int64``, no zero point's type, counts as ``int``.
+    """
+    return isinstance(x, int | float | list | tuple | np.int64)
 
 
 def _read(x: Any, name: str, dtype: str) -> Parameter:

@@ -17,6 +17,7 @@ from types import NoneType
 from typing import Any, TypedDict, TypeVar, cast
 
 from ..contract.errors import InvalidArgument, InvalidArgumentType
+from ..contract.operators.operator import plain
 from ..contract.quoting import suggestion
 from ..transport.exchange import Headers
 
@@ -127,7 +128,8 @@ class Arguments:
             name = min(unknown)
             raise InvalidArgumentType(f"there is no option {name}{suggestion(name, DEFAULTS)}")
         found, key = with_environment(url, given.get("api_key"))
-        options: Options = {**DEFAULTS, **given, "api_key": key}
+        numbers = {name: plain(value) for name, value in given.items()}
+        options = cast(Options, {**DEFAULTS, **numbers, "api_key": key})
         _check("url", found, (str,), _ONE_URL)
         for name, (_, kinds, rule) in _OPTIONS.items():
             _check(name, options.get(name), kinds, rule)

@@ -8,7 +8,12 @@ from urllib.parse import parse_qsl
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import Fault, InvalidDescriptor
 from tensor_round.contract.operators.operator import RoundOperator
-from tensor_round.contract.operators.registry import DIALECTS, named_operator, operator_from_text
+from tensor_round.contract.operators.registry import (
+    DIALECTS,
+    SHORT_PARAMETERS,
+    named_operator,
+    operator_from_text,
+)
 from tensor_round.contract.quoting import not_accepted
 from tensor_round.contract.rounding import Rounding
 from tensor_round.contract.wire import http_fields
@@ -33,7 +38,7 @@ def operator_of(query: dict[str, str]) -> RoundOperator:
     """The operator on a .npy file: ``?operator=directml:TOWARD_INFINITY`` or ``?rounding=``.
 
     ``to`` is the target of a cast, beside which ``saturate`` may stand. Raises
-    :class:`InvalidDescriptor`, also for an operator of several tensors.
+    :class:`InvalidDescriptor`, also for a quantization, whose scale a file does not have.
     """
     if "operator" in query and "rounding" in query:
         fault = Fault(("query", "rounding"), "cannot be combined with operator")
@@ -44,10 +49,11 @@ def operator_of(query: dict[str, str]) -> RoundOperator:
     if "to" in query and query["to"] not in BY_NAME:
         raise InvalidDescriptor.at(("query", "to"), not_accepted(query["to"], BY_NAME))
     named = named_operator(query.get("operator"))
-    if named is not None and len(named.tensors) > 1:
-        rule = f"takes {', '.join(named.tensors)}, a .npy file has one tensor: send"
-        other = f"{http_fields.JSON} or {http_fields.OCTET_STREAM}"
-        raise InvalidDescriptor.at(("query", "operator"), f"{named.name} {rule} {other}")
+    if named is not None and named.kind.is_linear:
+        members = " and ".join(SHORT_PARAMETERS[: len(named.tensors) - 1])
+        json = f"{http_fields.JSON}{members and f' with {members} beside data'}"
+        rule = f"{named.name} takes no .npy file: send {json}, or {http_fields.OCTET_STREAM}"
+        raise InvalidDescriptor.at(("query", "operator"), rule)
     loc = ("query", "operator" if "operator" in query else "rounding")
     return operator_from_text(query.get("operator", name), loc, query.get("to"), saturate_of(query))
 

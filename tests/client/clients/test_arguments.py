@@ -83,6 +83,13 @@ def test_invalid_argument_is_refused(argument: dict[str, Any], why: str) -> None
     assert "secret" not in str(caught.value)
 
 
+def test_numbers_of_numpy_are_taken_as_python_s() -> None:
+    with tr.Client(
+        "http://host", retries=np.int64(2), timeout=np.float32(2), digest=np.True_
+    ) as one:
+        assert repr(one._arguments.options).count("np.") == 0
+
+
 def test_the_environment_says_where_and_by_which_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TENSOR_ROUND_URL", raising=False)
     with tr.Client() as client:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
+from urllib.parse import urlencode
 
 import numpy as np
 import pytest
@@ -386,6 +387,7 @@ WRONG: dict[str, tuple[Document, Document, str, str]] = {
     "unnamed": (SHORT, {"operator": "onnx"}, "operator", "one of onnx:QuantizeLinear, "),
     "count": (SHORT, {"scale": [1, 2]}, "scale.shape", "must be [3] for each index of axis 1"),
     "axis": (SHORT, {"scale": [1, 2, 3], "axis": 2}, "axis", "must be from -2 to 1"),
+    "block": (SHORT, {"block_size": -1}, "block_size", "must be at least 0, got -1"),
     "points": (SHORT, {"zero_point": [0] * 3}, "zero_point.shape", "must have the shape of"),
     "infinite": (SHORT, {"zero_point": 1e999}, "zero_point", "must be an integer"),
 }  # fmt: skip
@@ -404,14 +406,21 @@ def test_wrong_members_of_json_are_named(service: Service, case: Any) -> None:
     assert says in problem["detail"]
 
 
-def test_a_npy_file_has_one_tensor(service: Service) -> None:
+@pytest.mark.parametrize(
+    ("operator", "says"),
+    [
+        (QUANTIZE, "application/json with scale and zero_point beside data, or"),
+        ("directml:DEQUANTIZE_LINEAR", "application/json with scale and zero_point beside data"),
+        ("stablehlo:uniform_quantize:!quant.uniform<i8:f32,0.1>", "send application/json, or"),
+    ],
+)
+def test_a_npy_file_is_not_quantized(service: Service, operator: str, says: str) -> None:
     fields = {"Content-Type": "application/x-npy"}
-    query = f"/round?operator={QUANTIZE}&to=int8"
+    query = f"/round?{urlencode({'operator': operator, 'to': 'int8'})}"
     reply = service.request("POST", query, npy(np.zeros(3, np.float32)), fields)
     assert reply.status == 422
-    assert (
-        "takes x, y_scale, y_zero_point, a .npy file has one tensor: send" in reply.json()["detail"]
-    )
+    (fault,) = reply.json()["errors"]
+    assert (fault["loc"], says in fault["msg"]) == (["query", "operator"], True), fault
 
 
 def test_quantization_has_no_directions_to_compare(service: Service) -> None:

@@ -149,6 +149,19 @@ def test_numbers_become_of_the_types_that_are_needed(client: AnyClient) -> None:
     assert client.dequantize(np.int8([1]), 3e-41, to=BF16) == np.array(3e-41, BF16)
 
 
+def test_numbers_of_numpy_are_taken_as_python_s(client: AnyClient) -> None:
+    x = np.array([[-1000, -0.3, 0.5], [2.5, 7, 1000]], np.float32)
+    scale, own = np.array([1, 0.5], np.float32), {"axis": np.int64(0), "block_size": np.uint8(0)}
+    codes = client.quantize(x, scale, np.int64(3), **own)
+    assert_same(codes, client.quantize(x, scale, 3, axis=0))
+    assert_same(
+        client.dequantize(codes, scale, np.int64(3), **own),
+        client.dequantize(codes, scale, 3, axis=0),
+    )
+    saturated = client.cast(x, "float8_e4m3fn", saturate=np.True_)
+    assert_same(client.quantize(x, 1.0, to="float8_e4m3fn", saturate=np.True_), saturated)
+
+
 def test_operators(client: AnyClient) -> None:
     x = np.array([-500, 0.3, 500], np.float32)
     by = tr.OnnxQuantizeLinear("uint8", opset_version=13)
@@ -204,6 +217,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "must be output_dtype, INT8",
     ),
     "an axis out of range": ({"scale": [1.0, 2.0], "axis": 2}, "axis: must be from -2 to 1"),
+    "an axis of a float": ({"axis": np.float32(1)}, "axis: must be an integer, got 1.0"),
+    "several axes": ({"axis": [0, 1]}, "axis: must be an integer, got an array"),
+    "blocks below 0": ({"block_size": -1}, "block_size: must be at least 0, got -1"),
+    "saturate as a number": ({"saturate": 1}, "saturate: must be true or false, got 1"),
     "an unknown type": ({"to": "half"}, "did you mean float16"),
     "a type of no codes": ({"to": "float32"}, "QuantizeLinear-25 .* takes .* got FLOAT"),
     "an operator's axis": (

@@ -18,6 +18,7 @@ from pydantic import (
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     ValidationError,
+    model_validator,
 )
 from pydantic_core import (
     CoreSchema,
@@ -32,6 +33,7 @@ from ..errors import Fault, InvalidDescriptor
 from ..layout import SIZE_LIMIT
 from ..quoting import not_accepted, shown, shown_key, suggestion
 from ..wire import strictjson
+from .operator import plain
 
 #: Further faults are counted, not listed, so that a response stays small.
 LISTED_FAULTS = 32
@@ -131,7 +133,7 @@ class PerDimension:
 
 def _as_tuple(value: object) -> tuple[object, ...]:
     if isinstance(value, list | tuple):
-        return tuple(value)
+        return tuple(map(plain, value))
     raise PydanticKnownError("list_type")
 
 
@@ -215,7 +217,7 @@ else:
 
 
 class Strict(_Model):
-    """A model that converts no value and refuses unknown fields.
+    """A model that converts no value but NumPy's numbers, and refuses unknown fields.
 
     Its constructor raises :class:`InvalidDescriptor` with every wrong field.
     """
@@ -227,6 +229,13 @@ class Strict(_Model):
         # pydantic would write "Inputtensor".
         field_title_generator=lambda name, _: name,
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_plain_numbers(cls, fields: Any) -> Any:
+        if isinstance(fields, dict):
+            return {name: plain(value) for name, value in fields.items()}
+        return fields
 
 
 class OperatorDescriptor(Strict):

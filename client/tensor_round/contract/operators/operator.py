@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
@@ -49,6 +50,29 @@ def sizes_of(shape: Sequence[int] | None) -> tuple[int, ...]:
         return tuple(map(operator.index, shape))
     except TypeError:
         raise InvalidArgument("shape must be a sequence of integers") from None
+
+
+def plain(value: Any) -> Any:
+    """Python's number in place of NumPy's, or of another class's integer; else the value."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if hasattr(type(value), "__index__") and not isinstance(value, int):
+        with contextlib.suppress(TypeError):  # an array of several elements, for one
+            return operator.index(value)
+    return value
+
+
+def attributes_given(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes beside an operator's word that are not None: integers, and ``saturate``.
+
+    Raises :class:`InvalidDescriptor` for any other type.
+    """
+    given = {name: plain(value) for name, value in values.items() if value is not None}
+    for name, value in given.items():
+        kind, rule = (bool, "true or false") if name == "saturate" else (int, "an integer")
+        if type(value) is not kind:
+            raise InvalidDescriptor.at((name,), f"must be {rule}, got {shown(value)}")
+    return given
 
 
 def needed(scale: TensorType | None) -> TensorType:
@@ -143,6 +167,8 @@ class RoundOperator(abc.ABC):
     kind: ClassVar[Kind] = Kind.ROUND
     #: The path of each attribute in the dialect's descriptor.
     _paths: ClassVar[Mapping[str, str]] = {}
+    #: Attributes that the descriptor leaves out unless they are given.
+    _optional: ClassVar[tuple[str, ...]] = ()
     #: The fewest dimensions that every version of the operator accepts, but for a scalar.
     _flat_rank: ClassVar[int] = 1
 
@@ -153,6 +179,8 @@ class RoundOperator(abc.ABC):
     def _store(self, descriptor: OperatorDescriptor) -> None:
         for attribute, path in self._paths.items():
             object.__setattr__(self, attribute, attrgetter(path)(descriptor))
+        for attribute in self._optional:
+            object.__setattr__(self, attribute, plain(getattr(self, attribute)))
 
     @classmethod
     def attributes(cls) -> tuple[str, ...]:
@@ -217,9 +245,6 @@ class _ToType(RoundOperator):
     """An operator whose result has a type of its own, the attribute ``to``."""
 
     __slots__ = ()
-
-    #: Attributes that the descriptor leaves out unless they are given.
-    _optional: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def attributes(cls) -> tuple[str, ...]:
@@ -373,6 +398,7 @@ def as_cast(
         if isinstance(operator, RoundOperator):
             rule = f"{type(operator).__name__} {_USES[operator.kind]}"
         raise InvalidArgumentType(rule)
+    saturate = plain(saturate)
     if saturate is not None and not isinstance(saturate, bool):
         raise InvalidArgumentType("saturate must be True, False or None")
     if not (rounding is None or (isinstance(rounding, str) and rounding in _DIRECTIONS)):
@@ -409,7 +435,7 @@ def _as_linear(
     operator: LinearOperator | str | None,
     attributes: Mapping[str, int | bool | None],
 ) -> LinearOperator:
-    given = {name: value for name, value in attributes.items() if value is not None}
+    given = attributes_given(attributes)
     if isinstance(operator, LinearOperator) and operator.kind is kind:
         if given:
             raise InvalidArgument(f"an operator has its own attributes: omit {', '.join(given)}")
@@ -428,19 +454,17 @@ def _as_linear(
     if isinstance(to, RoundOperator):
         raise InvalidArgumentType("to must be a dtype; an operator is operator=...")
     name = None if to is None else canonical_name(to)
-    # Typed, because 1 and True are equal.
-    typed = tuple((name, value, type(value)) for name, value in given.items())
-    return _linear_named(kind, name, operator or "onnx", typed)
+    return _linear_named(kind, name, operator or "onnx", tuple(given.items()))
 
 
 @lru_cache(maxsize=64)
 def _linear_named(
-    kind: Kind, to: str | None, word: str, attributes: tuple[tuple[str, Any, type], ...]
+    kind: Kind, to: str | None, word: str, attributes: tuple[tuple[str, Any], ...]
 ) -> LinearOperator:
     from .registry import operator_from_text  # imports all dialects
 
-    given = {name: value for name, value, _ in attributes}
-    return cast(LinearOperator, operator_from_text(word, to=to, kind=kind, **given))
+    made = operator_from_text(word, to=to, kind=kind, **dict(attributes))
+    return cast(LinearOperator, made)
 
 
 def _refuse_class(operator: object) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -26,7 +26,15 @@ from .dialect import Dialect, Operator
 from .dialects.ieee754 import IEEE754Convert as IEEE754Convert
 from .dialects.ieee754 import IEEE754Round as IEEE754Round
 from .model import OperatorDescriptor, unknown
-from .operator import ANY_SHAPE, Kind, LinearOperator, RoundOperator, made_of
+from .operator import (
+    ANY_SHAPE,
+    Kind,
+    LinearOperator,
+    RoundOperator,
+    attributes_given,
+    made_of,
+    plain,
+)
 
 # isort: off
 from .dialects.ieee754 import *
@@ -229,7 +237,7 @@ def operator_from_text(
         named = named if "to" in names else {"to": to, **named}
     if faults := unknown(named, names, "attribute"):
         raise InvalidDescriptor.of(faults)
-    with _faults_at(*loc):
+    with _faults_at(*loc, beside=named):
         return operator.object(*given, **named)
 
 
@@ -283,11 +291,9 @@ def read_short(document: Mapping[str, Any]) -> OperatorDescriptor:
     given, to = document["operator"], document.get("to")
     if to is not None and (not isinstance(to, str) or to not in BY_NAME):
         raise InvalidDescriptor.at(("to",), not_accepted(to, BY_NAME))
-    beside = {name: document[name] for name in _BESIDE if document.get(name) is not None}
-    for name, value in beside.items():
-        if name != "to" and type(value) is not (is_of := bool if name == "saturate" else int):
-            rule = "true or false" if is_of is bool else "an integer"
-            raise InvalidDescriptor.at((name,), f"must be {rule}, got {shown(value)}")
+    beside = attributes_given({name: document.get(name) for name in _ATTRIBUTES})
+    if to is not None:
+        beside = {"to": to, **beside}
     kind = _kind_of(given, beside, has_scale=document.get("scale") is not None)
     if isinstance(given, str):
         operator = operator_from_text(given, kind=kind, **beside)
@@ -380,6 +386,7 @@ def _tensor(document: Any, *loc: str, default: str = "") -> tuple[str, list[int]
     dtype, shape = document["dtype"], document["shape"]
     if not isinstance(dtype, str) or dtype not in BY_NAME:
         raise InvalidDescriptor.at((*loc, "dtype"), not_accepted(dtype, BY_NAME))
+    shape = [*map(plain, shape)] if isinstance(shape, list) else shape
     if not isinstance(shape, list) or not all(type(size) is int for size in shape):
         rule = f"must be a list of integers, got {shown(shape)}"
         raise InvalidDescriptor.at((*loc, "shape"), rule)
@@ -407,11 +414,11 @@ def _member_of(row: Operator, loc: Sequence[str | int]) -> tuple[str, ...]:
 _TENSOR = ("dtype", "shape")
 #: The members of the short form that must be there.
 _SHORT = ("operator", *_TENSOR)
-#: Attributes of a cast, and of a quantization.
-_BESIDE = ("to", "saturate", "axis", "block_size")
+#: Attributes beside ``to``, the type of a cast or a quantization.
+_ATTRIBUTES = ("saturate", "axis", "block_size")
 #: Further tensors of a quantization.
 SHORT_PARAMETERS = ("scale", "zero_point")
-SHORT_MEMBERS = (*_SHORT, *_BESIDE, *SHORT_PARAMETERS)
+SHORT_MEMBERS = (*_SHORT, "to", *_ATTRIBUTES, *SHORT_PARAMETERS)
 
 
 def _from_attributes(document: Any, kind: Kind, beside: Mapping[str, Any]) -> RoundOperator:
@@ -455,9 +462,14 @@ def _named_in(dialect: Dialect, name: Any, kind: Kind, given: dict[str, Any]) ->
 
 
 @contextlib.contextmanager
-def _faults_at(*loc: str) -> Iterator[None]:
-    """Have refusals of an operator, or of its descriptor, name the place of its text."""
+def _faults_at(*loc: str, beside: Collection[str] = ()) -> Iterator[None]:
+    """Have refusals of an operator, or of its descriptor, name the place of its text.
+
+    Attributes ``beside`` the text keep their own.
+    """
     try:
         yield
     except InvalidDescriptor as error:
-        raise InvalidDescriptor.of([Fault(loc, fault.msg) for fault in error.faults]) from None
+        own = {(name,) for name in beside}
+        found = [(fault.loc if fault.loc in own else loc, fault.msg) for fault in error.faults]
+        raise InvalidDescriptor.of([Fault(*each) for each in found]) from None

@@ -20,13 +20,18 @@ from .operator import canonical_name, name_in, sizes_of
 _TITLE = "stablehlo"
 _TENSOR = re.compile(r"tensor<((?:(?:0|[1-9]\d*|\?)x)*)([a-wyz]\w{0,31})>", re.ASCII)
 _RULE = f"{_TITLE} takes a tensor type such as tensor<2x3xf16>"
+_NOT_QUANTIZED = (
+    f"{_TITLE} takes a quantized type only as the result of uniform_quantize and the operand of "
+    "uniform_dequantize: dequantize first"
+)
 
 
 def _parts(operand: str) -> tuple[str, tuple[str, ...]]:
     """A type's element type and dimensions; raises :class:`ValueError` for another text."""
     found = _TENSOR.fullmatch(operand)
     if found is None:
-        raise ValueError(f"{_RULE}, got {shown(operand)}")
+        is_quantized = "!quant." in operand
+        raise ValueError(_NOT_QUANTIZED if is_quantized else f"{_RULE}, got {shown(operand)}")
     return found[2], tuple(found[1].split("x")[:-1])
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
+import numpy as np
 import pytest
 
 import tensor_round as tr
@@ -296,7 +297,9 @@ def test_each_attribute_takes_exactly_its_literal(operator: str) -> None:
     for attribute in positional.difference(required, ("to", "precision")):
         literals = set(_literals(hints[attribute]))
         assert bool(literals) != (attribute in UNLISTED)
-        taken = {getattr(_made(row, **{attribute: value}), attribute) for value in literals}
+        taken = {
+            getattr(_made(row, **{attribute: _of_numpy(value)}), attribute) for value in literals
+        }
         assert taken <= literals
         for other in () if attribute in ("axis", "block_size") else {"", "x", -1, 98} - literals:
             with pytest.raises(tr.InvalidDescriptor):
@@ -304,6 +307,24 @@ def test_each_attribute_takes_exactly_its_literal(operator: str) -> None:
         assert set(_spellings(row.descriptor, attribute)) <= literals
         for version in row.versions:
             assert attribute not in version.attributes or literals.issuperset(version.selected_by)
+
+
+@each_operator
+def test_numbers_of_numpy_are_taken_as_python_s(operator: str) -> None:
+    example, (value, _) = CASES[operator].example, CASES[operator].operator
+    assert registry.validate(_of_numpy(example)).to_json() == registry.validate(example).to_json()
+    attributes = {name: getattr(value, name) for name in value.attributes()}
+    made = type(value)(**_of_numpy(attributes))
+    assert (made, repr(made)) == (value, repr(value))
+
+
+def _of_numpy(value: Any) -> Any:
+    """A document whose numbers and truth values are NumPy's."""
+    if isinstance(value, dict):
+        return {name: _of_numpy(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [*map(_of_numpy, value)]
+    return np.array(value)[()] if isinstance(value, int) else value
 
 
 def _made(row: Operator, **attribute: Any) -> tr.RoundOperator:

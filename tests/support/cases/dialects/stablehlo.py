@@ -50,7 +50,7 @@ NO_OPERANDS = {
     "tensor<2xf8E8M0FNU>": "got f8E8M0FNU: it is not closed under rounding",
     "tensor<2xF32>": NO_TYPE,
     f"tensor<2x{'f' * 5000}>": NO_TYPE,
-    "tensor<2x!quant.uniform<i8:f32, 0.5>>": NO_TYPE,
+    "tensor<2x!quant.uniform<i8:f32, 0.5>>": "takes a quantized type only as the result of",
     "tensor<2xf16, #stablehlo.bounds<2>>": NO_TYPE,
 }
 MODEL = Model(

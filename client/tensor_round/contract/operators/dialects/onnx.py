@@ -30,6 +30,7 @@ from .onnx_linear import (
     OnnxLinearTensor,
     OnnxQuantizeLinear,
     OnnxQuantizeLinearDescriptor,
+    integer_of,
 )
 
 __all__ = [
@@ -366,17 +367,12 @@ class OnnxCast(CastOperator):
         """The ``onnx`` descriptor for a tensor, of a type that the opset's operator accepts."""
         attributes = {
             "to": name_in(DTYPES, canonical_name(self.to)),
-            **({} if self.saturate is None else {"saturate": _integer(self.saturate)}),
+            **({} if self.saturate is None else {"saturate": integer_of(self.saturate)}),
             **({} if self.round_mode is None else {"round_mode": self.round_mode}),
         }
         descriptor = OnnxCastDescriptor.read(_document("Cast", self, dtype, shape, attributes))
         descriptor.resolve()
         return descriptor
-
-
-def _integer(value: object) -> object:
-    """The integer of a boolean; the model refuses all others but 0 and 1."""
-    return int(value) if isinstance(value, bool) else value
 
 
 def _operator(name: str, made: type[RoundOperator], rounding: Rounding) -> Operator:

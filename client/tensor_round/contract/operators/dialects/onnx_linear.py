@@ -25,7 +25,16 @@ from ..dialect import ModelNames, Operator, Words
 from ..model import OneOf, OperatorDescriptor, Sizes, Strict
 from ..onnx_quantization import FLOATS, OPSETS_OF_EQUAL_TYPES, SINCE, VERSIONS, types_of
 from ..onnx_types import DTYPES, NEWEST_OPSET, NUMBERS, OnnxLinearOpset
-from ..operator import Kind, LinearOperator, TensorType, canonical_name, name_in, needed, sizes_of
+from ..operator import (
+    Kind,
+    LinearOperator,
+    TensorType,
+    canonical_name,
+    name_in,
+    needed,
+    plain,
+    sizes_of,
+)
 
 _TWO_BITS = "types of two bits are not served"
 _SIX_BITS = "types of six bits are not served"
@@ -310,7 +319,8 @@ class _OnnxLinear(LinearOperator):
             **{
                 name: value
                 for name, default in own
-                if (value := getattr(self, name)) != default or type(value) is not type(default)
+                if (value := plain(getattr(self, name))) != default
+                or type(value) is not type(default)
             },
             **{name: value for name, value in attributes.items() if value is not None},
             **{
@@ -322,6 +332,12 @@ class _OnnxLinear(LinearOperator):
                 if tensor is not None
             },
         }
+
+
+def integer_of(value: object) -> object:
+    """The integer of a boolean, which ONNX lacks; the model refuses all others but 0 and 1."""
+    value = plain(value)
+    return int(value) if isinstance(value, bool) else value
 
 
 def _onnx_name(dtype: AnyDType | None) -> str | None:
@@ -365,7 +381,7 @@ class OnnxQuantizeLinear(_OnnxLinear):
         told = "uint8" if zero_point is None else canonical_name(zero_point[0])
         attributes = {
             "output_dtype": None if self.to == told else _onnx_name(self.to),
-            "saturate": int(self.saturate) if isinstance(self.saturate, bool) else self.saturate,
+            "saturate": integer_of(self.saturate),
             "precision": _onnx_name(self.precision),
         }
         tensors = {"input": (dtype, shape), "y_scale": needed(scale), "y_zero_point": zero_point}
