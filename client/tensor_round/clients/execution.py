@@ -13,7 +13,12 @@ from ..contract.host_memory import Array, pack, runs
 from ..contract.operators import registry
 from ..contract.operators.dialects.ieee754 import IEEE754Round
 from ..contract.operators.model import OperatorDescriptor
-from ..contract.operators.operator import PreparedDescriptor, RoundOperator, prepare_descriptor
+from ..contract.operators.operator import (
+    PreparedDescriptor,
+    RoundOperator,
+    plain,
+    prepare_descriptor,
+)
 from ..contract.operators.registry import operator_of
 from ..contract.progress import counted
 from ..contract.quoting import shown
@@ -85,7 +90,7 @@ def read_descriptor(descriptor: AnyDescriptor) -> tuple[OperatorDescriptor, Prep
     elif isinstance(descriptor, OperatorDescriptor):
         text = descriptor.to_json()
     elif isinstance(descriptor, Mapping):
-        text = registry.validate(dict(descriptor)).to_json()
+        text = registry.validate(plain(descriptor)).to_json()
     elif isinstance(descriptor, RoundOperator):
         raise InvalidArgumentType("an operator has no tensor yet: give operator.descriptor(...)")
     else:

@@ -18,7 +18,6 @@ from pydantic import (
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     ValidationError,
-    model_validator,
 )
 from pydantic_core import (
     CoreSchema,
@@ -133,7 +132,7 @@ class PerDimension:
 
 def _as_tuple(value: object) -> tuple[object, ...]:
     if isinstance(value, list | tuple):
-        return tuple(map(plain, value))
+        return tuple(value)
     raise PydanticKnownError("list_type")
 
 
@@ -204,11 +203,14 @@ if TYPE_CHECKING:
 else:
 
     class _RaisesInvalidDescriptor(type(BaseModel)):
-        """Makes constructor calls raise this package's error; pydantic's validators bypass it."""
+        """Makes constructor calls take NumPy's numbers, and raise this package's error.
+
+        Pydantic's validators, which read documents, bypass it.
+        """
 
         def __call__(cls, *args: Any, **fields: Any) -> Any:
             try:
-                return super().__call__(*args, **fields)
+                return super().__call__(*args, **plain(fields))
             except ValidationError as error:
                 raise InvalidDescriptor.of(faults_of(error, cls)) from None
 
@@ -217,9 +219,10 @@ else:
 
 
 class Strict(_Model):
-    """A model that converts no value but NumPy's numbers, and refuses unknown fields.
+    """A model that converts no value, and refuses unknown fields.
 
-    Its constructor raises :class:`InvalidDescriptor` with every wrong field.
+    Its constructor takes NumPy's numbers, too. It raises :class:`InvalidDescriptor` with every
+    wrong field.
     """
 
     model_config = ConfigDict(
@@ -229,13 +232,6 @@ class Strict(_Model):
         # pydantic would write "Inputtensor".
         field_title_generator=lambda name, _: name,
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _with_plain_numbers(cls, fields: Any) -> Any:
-        if isinstance(fields, dict):
-            return {name: plain(value) for name, value in fields.items()}
-        return fields
 
 
 class OperatorDescriptor(Strict):

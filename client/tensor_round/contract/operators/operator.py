@@ -53,9 +53,13 @@ def sizes_of(shape: Sequence[int] | None) -> tuple[int, ...]:
 
 
 def plain(value: Any) -> Any:
-    """Python's number in place of NumPy's, or of another class's integer; else the value."""
+    """Python's numbers in place of NumPy's, and of other classes' integers; all else as it is."""
     if isinstance(value, np.generic):
         return value.item()
+    if type(value) in (list, tuple):
+        return type(value)(map(plain, value))
+    if isinstance(value, Mapping):
+        return {name: plain(one) for name, one in value.items()}
     if hasattr(type(value), "__index__") and not isinstance(value, int):
         with contextlib.suppress(TypeError):  # an array of several elements, for one
             return operator.index(value)
@@ -167,20 +171,21 @@ class RoundOperator(abc.ABC):
     kind: ClassVar[Kind] = Kind.ROUND
     #: The path of each attribute in the dialect's descriptor.
     _paths: ClassVar[Mapping[str, str]] = {}
-    #: Attributes that the descriptor leaves out unless they are given.
-    _optional: ClassVar[tuple[str, ...]] = ()
     #: The fewest dimensions that every version of the operator accepts, but for a scalar.
     _flat_rank: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
+        self._take_numbers()
         # Attributes are checked on a tensor that every version of every dialect accepts.
         self._store(self.descriptor("float32", ANY_SHAPE))
+
+    def _take_numbers(self) -> None:
+        for attribute in self.attributes():
+            object.__setattr__(self, attribute, plain(getattr(self, attribute)))
 
     def _store(self, descriptor: OperatorDescriptor) -> None:
         for attribute, path in self._paths.items():
             object.__setattr__(self, attribute, attrgetter(path)(descriptor))
-        for attribute in self._optional:
-            object.__setattr__(self, attribute, plain(getattr(self, attribute)))
 
     @classmethod
     def attributes(cls) -> tuple[str, ...]:
@@ -246,6 +251,9 @@ class _ToType(RoundOperator):
 
     __slots__ = ()
 
+    #: Attributes that the descriptor leaves out unless they are given.
+    _optional: ClassVar[tuple[str, ...]] = ()
+
     @classmethod
     def attributes(cls) -> tuple[str, ...]:
         """The names of the attributes, in the order of the constructor."""
@@ -286,6 +294,7 @@ class LinearOperator(_ToType):
     to: AnyDType | None
 
     def __post_init__(self) -> None:
+        self._take_numbers()
         # Attributes are checked on tensors that every version of every dialect accepts.
         to = None if self.to is None else canonical_name(self.to)
         types: tuple[Any, ...] = ("float32", "float32", to or "uint8")

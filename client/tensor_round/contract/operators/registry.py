@@ -33,7 +33,6 @@ from .operator import (
     RoundOperator,
     attributes_given,
     made_of,
-    plain,
 )
 
 # isort: off
@@ -386,7 +385,6 @@ def _tensor(document: Any, *loc: str, default: str = "") -> tuple[str, list[int]
     dtype, shape = document["dtype"], document["shape"]
     if not isinstance(dtype, str) or dtype not in BY_NAME:
         raise InvalidDescriptor.at((*loc, "dtype"), not_accepted(dtype, BY_NAME))
-    shape = [*map(plain, shape)] if isinstance(shape, list) else shape
     if not isinstance(shape, list) or not all(type(size) is int for size in shape):
         rule = f"must be a list of integers, got {shown(shape)}"
         raise InvalidDescriptor.at((*loc, "shape"), rule)

@@ -190,6 +190,7 @@ class MLIRConvert(CastOperator):
     op: MLIRConvertOp | None = None
 
     def __post_init__(self) -> None:
+        self._take_numbers()
         kind = _KINDS[self.op][0] if self.op in _KINDS else "float"
         target = BY_NAME.get(canonical_name(self.to))
         probe = _PROBES[kind]
