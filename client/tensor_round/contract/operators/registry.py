@@ -468,6 +468,7 @@ def _faults_at(*loc: str, beside: Collection[str] = ()) -> Iterator[None]:
     try:
         yield
     except InvalidDescriptor as error:
-        own = {(name,) for name in beside}
-        found = [(fault.loc if fault.loc in own else loc, fault.msg) for fault in error.faults]
-        raise InvalidDescriptor.of([Fault(*each) for each in found]) from None
+        own: dict[tuple[str | int, ...], tuple[str, ...]]
+        own = {(name,): (*loc[:-1], name) for name in beside}
+        found = [Fault(own.get(fault.loc, loc), fault.msg) for fault in error.faults]
+        raise InvalidDescriptor.of(found) from None
