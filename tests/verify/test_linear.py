@@ -13,8 +13,8 @@ import tensor_round_verify as conformance
 from support.cases.array_cases import Array
 from support.cases.wrong_kernels import names
 from tensor_round.contract.operators.dialect import Version
-from tensor_round.contract.operators.onnx_quantization import FLOATS
 from tensor_round.contract.operators.onnx_types import DTYPES
+from tensor_round.contract.operators.onnx_versions import FLOATS
 from tensor_round.contract.operators.registry import OPERATORS
 from tensor_round_verify.checks.conversions import ConversionOperator, conversions
 from tensor_round_verify.conversions.conversion import Dequantization, Quantization

@@ -10,18 +10,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, ValidationInfo, field_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Field
 
 from ...call import Call
 from ...dtypes import BY_NAME, AnyDType
-from ...errors import Fault, InvalidDescriptor
+from ...errors import InvalidDescriptor
 from ...layout import Layout
-from ...quoting import shown
 from ...rounding import Rounding
-from ..dialect import FLOAT_TO_INTEGER, NAN_TO_FLOAT, Dialect, ModelNames, Operator, Version, Words
-from ..model import RANK_LIMIT, OneOf, OperatorDescriptor, Sizes, Strict
+from ..dialect import FLOAT_TO_INTEGER, NAN_TO_FLOAT, Dialect, ModelNames, Operator, Words
+from ..model import OneOf, Sizes, Strict
 from ..onnx_types import DTYPES, NEWEST_OPSET, NUMBERS, OnnxCastOpset, OnnxFloorOpset, OnnxOpset
+from ..onnx_versions import VERSIONS, OnnxOperatorDescriptor
 from ..operator import CastOperator, RoundOperator, canonical_name, name_in, sizes_of
 from .onnx_linear import (
     ROWS,
@@ -53,49 +52,6 @@ __all__ = [
 OnnxRoundMode = Literal["up", "down", "nearest"]
 
 
-def _versions(
-    operator: str, added: Mapping[int, tuple[str, ...]], attribute: str = "opset_version"
-) -> tuple[Version, ...]:
-    """The versions of an operator, by their first opsets, each with the types that it adds."""
-    found: list[Version] = []
-    dtypes: tuple[str, ...] = ()
-    for oldest, newer in zip(added, (*[*added][1:], NEWEST_OPSET + 1), strict=True):
-        dtypes = (*dtypes, *(name for name in added[oldest] if name in DTYPES))
-        found.append(
-            Version(
-                name=f"{operator}-{oldest}",
-                title=f"onnx {operator}-{oldest} (opsets {oldest} to {newer - 1})",
-                selected_by=tuple(range(oldest, newer)),
-                dtypes=dtypes,
-                min_rank=0,
-                max_rank=RANK_LIMIT,
-                model_version=str(oldest),
-                attributes={attribute: oldest},
-            )
-        )
-    return tuple(found)
-
-
-_FLOATS = ("FLOAT16", "FLOAT", "DOUBLE")
-_INTEGERS = ("INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64")
-#: The operators' versions, of which a descriptor's opset selects one.
-VERSIONS: dict[str, tuple[Version, ...]] = {
-    "Round": _versions("Round", {11: _FLOATS, 22: ("BFLOAT16",)}),
-    "Floor": _versions("Floor", {6: _FLOATS, 13: ("BFLOAT16",)}),
-    "Ceil": _versions("Ceil", {6: _FLOATS, 13: ("BFLOAT16",)}),
-    "Cast": _versions(
-        "Cast",
-        {
-            9: (*_FLOATS, *_INTEGERS),
-            13: ("BFLOAT16",),
-            19: ("FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ"),
-            21: ("INT4", "UINT4"),
-            23: ("FLOAT4E2M1",),
-            24: ("FLOAT8E8M0",),
-            25: (),
-        },
-    ),
-}
 _ROUNDINGS = {
     "Round": Rounding.TIES_TO_EVEN,
     "Floor": Rounding.TOWARD_NEGATIVE,
@@ -133,32 +89,6 @@ _TARGETS: dict[str | int, str] = {
 }
 
 
-def _check_opset(operator: str, opset: int) -> None:
-    oldest = VERSIONS[operator][0].selected_by[0]
-    if opset < int(oldest):
-        rule = f"onnx: {operator}-{oldest} is the oldest version known here"
-        if operator == "Round":
-            rule = f"onnx: Round was introduced in opset {oldest}"
-    elif opset > NEWEST_OPSET:
-        rule = f"onnx: the newest opset known here is {NEWEST_OPSET}"
-    else:
-        return
-    raise PydanticCustomError("opset", "{rule}, got {got}", {"rule": rule, "got": shown(opset)})
-
-
-def _version_of(operator: str, opset: int) -> Version:
-    return next(version for version in VERSIONS[operator] if opset in version.selected_by)
-
-
-def _type_faults(operator: str, opset: int, name: str, *loc: str) -> list[Fault]:
-    """The fault of a type that the version of an opset does not take, if any."""
-    version = _version_of(operator, opset)
-    if name in version.dtypes:
-        return []
-    newer = min(one.selected_by[0] for one in VERSIONS[operator] if name in one.dtypes)
-    return [Fault(loc, f"{name} needs opset {newer} or newer; {version.takes}")]
-
-
 class OnnxTensor(Strict):
     """A tensor of the ONNX type system, packed in C order."""
 
@@ -178,23 +108,7 @@ class OnnxCastTensor(Strict):
     shape: Sizes = Field(description="Elements along each dimension; 0 makes an empty tensor.")
 
 
-class _OnnxDescriptor(OperatorDescriptor):
-    dialect: Literal["onnx"] = "onnx"
-    op_type: str
-    opset_version: int
-    domain: Literal["", "ai.onnx"] = Field(
-        default="", description='The default domain, by either name: "" or ai.onnx.'
-    )
-
-    @field_validator("opset_version")
-    @classmethod
-    def _known_opset(cls, opset: int, info: ValidationInfo) -> int:
-        if "op_type" in info.data:
-            _check_opset(info.data["op_type"], opset)
-        return opset
-
-
-class OnnxDescriptor(_OnnxDescriptor):
+class OnnxDescriptor(OnnxOperatorDescriptor):
     """ONNX Round (to the nearest integer, ties to even), Floor or Ceil."""
 
     example: ClassVar[dict[str, Any]] = {
@@ -215,7 +129,7 @@ class OnnxDescriptor(_OnnxDescriptor):
     def resolve(self) -> Call:
         """The call of this descriptor; raises :class:`InvalidDescriptor`."""
         name, shape = self.input.elem_type, self.input.shape
-        if faults := _type_faults(self.op_type, self.opset_version, name, "input", "elem_type"):
+        if faults := self._type_fault("dtypes", name, "input", "elem_type"):
             raise InvalidDescriptor.of(faults)
         return Call.packed(_ROUNDINGS[self.op_type], DTYPES[name], shape, ("input",))
 
@@ -226,11 +140,9 @@ _ROUND_MODES = {
     "down": Rounding.TOWARD_ZERO,
     "nearest": Rounding.TIES_TO_AWAY,
 }
-#: The first opsets with the attributes of Cast.
-_SINCE = {"saturate": 19, "round_mode": 24}
 
 
-class OnnxCastDescriptor(_OnnxDescriptor):
+class OnnxCastDescriptor(OnnxOperatorDescriptor):
     """ONNX Cast: to another type."""
 
     example: ClassVar[dict[str, Any]] = {
@@ -266,15 +178,11 @@ class OnnxCastDescriptor(_OnnxDescriptor):
 
     def resolve(self) -> Call:
         """The call of this descriptor; raises :class:`InvalidDescriptor`."""
-        target, opset = str(self.to), self.opset_version
+        target = str(self.to)
         faults = [
-            *_type_faults("Cast", opset, self.input.elem_type, "input", "elem_type"),
-            *_type_faults("Cast", opset, target, "to"),
-            *(
-                Fault((name,), f"onnx: {name} needs opset {since} or newer")
-                for name, since in _SINCE.items()
-                if name in self.model_fields_set and opset < since
-            ),
+            *self._type_fault("dtypes", self.input.elem_type, "input", "elem_type"),
+            *self._type_fault("dtypes", target, "to"),
+            *self._attribute_faults(),
         ]
         if faults:
             raise InvalidDescriptor.of(faults)
@@ -397,7 +305,7 @@ def _operator(name: str, made: type[RoundOperator], rounding: Rounding) -> Opera
 DIALECT = Dialect(
     title="ONNX",
     operator_field="op_type",
-    spellings={name: name for name in (*VERSIONS, *(row.name for row in ROWS))},
+    spellings={name: name for name in VERSIONS},
     operators=(
         _operator("Round", OnnxRound, Rounding.TIES_TO_EVEN),
         _operator("Floor", OnnxFloor, Rounding.TOWARD_NEGATIVE),

@@ -12,19 +12,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, ValidationInfo, field_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Field
 
 from ...call import Call, Parameters
 from ...dtypes import BY_NAME, AnyDType, DType
 from ...errors import Fault, InvalidDescriptor
 from ...functions import Dequantize, Linear, Quantize
 from ...layout import Layout
-from ...quoting import shown
 from ..dialect import ModelNames, Operator, Words
 from ..model import OneOf, OperatorDescriptor, Sizes, Strict
-from ..onnx_quantization import FLOATS, OPSETS_OF_EQUAL_TYPES, SINCE, VERSIONS, types_of
 from ..onnx_types import DTYPES, NEWEST_OPSET, NUMBERS, OnnxLinearOpset
+from ..onnx_versions import (
+    FLOATS,
+    OPSETS_OF_EQUAL_TYPES,
+    VERSIONS,
+    OnnxOperatorDescriptor,
+    types_of,
+)
 from ..operator import (
     Kind,
     LinearOperator,
@@ -39,7 +43,7 @@ from ..operator import (
 _TWO_BITS = "types of two bits are not served"
 _SIX_BITS = "types of six bits are not served"
 #: The types that any version takes.
-_TYPES = tuple(dict.fromkeys(name for operator in VERSIONS for name in types_of(operator)))
+_TYPES = tuple(dict.fromkeys((*types_of("QuantizeLinear"), *types_of("DequantizeLinear"))))
 _SPELLINGS: dict[str | int, str] = {
     **{name: name for name in _TYPES},
     **{f"tensor({name.lower()})": name for name in _TYPES},
@@ -74,15 +78,10 @@ class OnnxLinearTensor(Strict):
 _Type = Annotated[str | int, OneOf("onnx: quantization", _TYPE_OR_NUMBER, _OTHERS)]
 
 
-class _LinearDescriptor(OperatorDescriptor):
-    dialect: Literal["onnx"] = "onnx"
-    op_type: str
+class _LinearDescriptor(OnnxOperatorDescriptor):
     opset_version: int = Field(
         description="The version of the default operator set, 10 and up.",
         json_schema_extra={"minimum": 10, "maximum": NEWEST_OPSET},
-    )
-    domain: Literal["", "ai.onnx"] = Field(
-        default="", description='The default domain, by either name: "" or ai.onnx.'
     )
     axis: int = Field(
         default=1,
@@ -100,36 +99,6 @@ class _LinearDescriptor(OperatorDescriptor):
         description="The type of the result: a name in TensorProto.DataType, or its number.",
     )
     input: OnnxLinearTensor
-
-    @field_validator("opset_version")
-    @classmethod
-    def _known_opset(cls, opset: int, info: ValidationInfo) -> int:
-        if opset < 10:
-            rule = f"onnx: {info.data.get('op_type')}-10 is the oldest version known here"
-        elif opset > NEWEST_OPSET:
-            rule = f"onnx: the newest opset known here is {NEWEST_OPSET}"
-        else:
-            return opset
-        raise PydanticCustomError("opset", "{rule}, got {got}", {"rule": rule, "got": shown(opset)})
-
-    def _type_fault(self, what: str, name: str, *loc: str) -> list[Fault]:
-        """The fault of a type that is none of the version's ``what``, if any."""
-        versions = VERSIONS[self.op_type]
-        version = next(one for one in versions if self.opset_version in one.selected_by)
-        takes: tuple[str, ...] = getattr(version, what)
-        if name in takes:
-            return []
-        newer = [one.selected_by[0] for one in versions if name in getattr(one, what)]
-        needs = f"{name} needs opset {newer[0]} or newer; " if newer else ""
-        rule = f"{version.title} takes {', '.join(takes)} here"
-        return [Fault(loc, f"{needs}{rule}, got {name}")]
-
-    def _attribute_faults(self) -> list[Fault]:
-        return [
-            Fault((name,), f"onnx: {name} needs opset {opset} or newer")
-            for name, opset in SINCE[self.op_type].items()
-            if name in self.model_fields_set and self.opset_version < opset
-        ]
 
     def _call(
         self,
@@ -300,38 +269,59 @@ class _OnnxLinear(LinearOperator):
     _paths: ClassVar[Mapping[str, str]] = {
         name: name for name in ("opset_version", "axis", "block_size", "domain")
     }
+    _form: ClassVar[type[_LinearDescriptor]]
+    #: The fields of the scale and of the zero point.
+    _parameters: ClassVar[tuple[str, str]]
 
     opset_version: int
     axis: int
     block_size: int
     domain: str
 
-    def _document(
+    def descriptor(
         self,
-        attributes: Mapping[str, Any],
-        tensors: Mapping[str, tuple[AnyDType | None, Sequence[int] | None] | None],
-    ) -> dict[str, Any]:
+        dtype: AnyDType | None = None,
+        shape: Sequence[int] | None = None,
+        scale: TensorType | None = None,
+        zero_point: TensorType | None = None,
+    ) -> OperatorDescriptor:
+        """The ``onnx`` descriptor on packed tensors, of types that the opset's operator accepts."""
+        given = needed(scale)
+        teller = zero_point if self.kind is Kind.QUANTIZE else given
+        told = "uint8" if teller is None else canonical_name(teller[0])
         own = (("axis", 1), ("block_size", 0), ("domain", ""))
-        return {
-            "op_type": type(self).__name__.removeprefix("Onnx"),
-            "opset_version": self.opset_version,
-            # True and 1.0 equal 1, but the descriptor's model refuses both.
-            **{
-                name: value
-                for name, default in own
-                if (value := plain(getattr(self, name))) != default
-                or type(value) is not type(default)
-            },
-            **{name: value for name, value in attributes.items() if value is not None},
-            **{
-                name: {
-                    "elem_type": name_in(DTYPES, canonical_name(tensor[0])),
-                    "shape": sizes_of(tensor[1]),
-                }
-                for name, tensor in tensors.items()
-                if tensor is not None
-            },
+        attributes = {
+            "output_dtype": None if self.to == told else _onnx_name(self.to),
+            "saturate": integer_of(getattr(self, "saturate", None)),
+            "precision": _onnx_name(getattr(self, "precision", None)),
         }
+        tensors = zip(
+            ("input", *self._parameters), ((dtype, shape), given, zero_point), strict=True
+        )
+        descriptor = self._form.read(
+            {
+                "op_type": type(self).__name__.removeprefix("Onnx"),
+                "opset_version": self.opset_version,
+                # True and 1.0 equal 1, but the descriptor's model refuses both.
+                **{
+                    name: value
+                    for name, default in own
+                    if (value := plain(getattr(self, name))) != default
+                    or type(value) is not type(default)
+                },
+                **{name: value for name, value in attributes.items() if value is not None},
+                **{
+                    name: {
+                        "elem_type": name_in(DTYPES, canonical_name(tensor[0])),
+                        "shape": sizes_of(tensor[1]),
+                    }
+                    for name, tensor in tensors
+                    if tensor is not None
+                },
+            }
+        )
+        descriptor.resolve()
+        return descriptor
 
 
 def integer_of(value: object) -> object:
@@ -354,6 +344,8 @@ class OnnxQuantizeLinear(_OnnxLinear):
     """
 
     kind: ClassVar[Kind] = Kind.QUANTIZE
+    _form: ClassVar[type[_LinearDescriptor]] = OnnxQuantizeLinearDescriptor
+    _parameters: ClassVar[tuple[str, str]] = ("y_scale", "y_zero_point")
     _optional: ClassVar[tuple[str, ...]] = ("saturate", "precision")
 
     to: AnyDType | None = None
@@ -370,25 +362,6 @@ class OnnxQuantizeLinear(_OnnxLinear):
         if self.precision is not None and isinstance(function, Quantize) and function.precision:
             object.__setattr__(self, "precision", function.precision.name)
 
-    def descriptor(
-        self,
-        dtype: AnyDType | None = None,
-        shape: Sequence[int] | None = None,
-        scale: TensorType | None = None,
-        zero_point: TensorType | None = None,
-    ) -> OnnxQuantizeLinearDescriptor:
-        """The ``onnx`` descriptor on packed tensors, of types that the opset's operator accepts."""
-        told = "uint8" if zero_point is None else canonical_name(zero_point[0])
-        attributes = {
-            "output_dtype": None if self.to == told else _onnx_name(self.to),
-            "saturate": integer_of(self.saturate),
-            "precision": _onnx_name(self.precision),
-        }
-        tensors = {"input": (dtype, shape), "y_scale": needed(scale), "y_zero_point": zero_point}
-        descriptor = OnnxQuantizeLinearDescriptor.read(self._document(attributes, tensors))
-        descriptor.resolve()
-        return descriptor
-
 
 @dataclass(frozen=True, slots=True)
 class OnnxDequantizeLinear(_OnnxLinear):
@@ -399,6 +372,8 @@ class OnnxDequantizeLinear(_OnnxLinear):
     """
 
     kind: ClassVar[Kind] = Kind.DEQUANTIZE
+    _form: ClassVar[type[_LinearDescriptor]] = OnnxDequantizeLinearDescriptor
+    _parameters: ClassVar[tuple[str, str]] = ("x_scale", "x_zero_point")
 
     to: AnyDType | None = None
     opset_version: OnnxLinearOpset = 25
@@ -406,37 +381,15 @@ class OnnxDequantizeLinear(_OnnxLinear):
     block_size: int = 0
     domain: str = field(default="", compare=False, repr=False, kw_only=True)
 
-    def descriptor(
-        self,
-        dtype: AnyDType | None = None,
-        shape: Sequence[int] | None = None,
-        scale: TensorType | None = None,
-        zero_point: TensorType | None = None,
-    ) -> OnnxDequantizeLinearDescriptor:
-        """The ``onnx`` descriptor on packed tensors, of types that the opset's operator accepts."""
-        given = needed(scale)
-        told = canonical_name(given[0])
-        attributes = {"output_dtype": None if self.to == told else _onnx_name(self.to)}
-        tensors = {"input": (dtype, shape), "x_scale": given, "x_zero_point": zero_point}
-        descriptor = OnnxDequantizeLinearDescriptor.read(self._document(attributes, tensors))
-        descriptor.resolve()
-        return descriptor
 
-
-def _row(
-    name: str,
-    descriptor: type[OperatorDescriptor],
-    made: type[LinearOperator],
-    parameters: tuple[str, str],
-    unspecified: Mapping[str, str],
-) -> Operator:
+def _row(made: type[_OnnxLinear], unspecified: Mapping[str, str]) -> Operator:
+    name = made.__name__.removeprefix("Onnx")
+    model = f"onnx_{name.removesuffix('Linear').lower()}_linear"
     return Operator(
         name=name,
-        descriptor=descriptor,
+        descriptor=made._form,
         object=made,
-        model=ModelNames(
-            f"onnx_{name.removesuffix('Linear').lower()}_linear", "x", "y", parameters=parameters
-        ),
+        model=ModelNames(model, "x", "y", parameters=made._parameters),
         words=Words(name, ("OPSET",), f"10 to {NEWEST_OPSET}", are_integers=True),
         selected_by=(name,),
         version_field="opset_version",
@@ -450,21 +403,12 @@ def _row(
 #: The operators' rows in the dialect's table.
 ROWS = (
     _row(
-        "QuantizeLinear",
-        OnnxQuantizeLinearDescriptor,
         OnnxQuantizeLinear,
-        ("y_scale", "y_zero_point"),
         {
             "quotient by a scale that is INT32 or FLOAT8E8M0": "exact",
             "NaN to an integer": "0, plus the zero point",
             "zero point that is not 0 of a float": "added to the quotient, exactly",
         },
     ),
-    _row(
-        "DequantizeLinear",
-        OnnxDequantizeLinearDescriptor,
-        OnnxDequantizeLinear,
-        ("x_scale", "x_zero_point"),
-        {},
-    ),
+    _row(OnnxDequantizeLinear, {}),
 )

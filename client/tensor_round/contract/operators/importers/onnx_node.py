@@ -18,7 +18,7 @@ from ..dialects.onnx import (
     OnnxQuantizeLinear,
     OnnxRound,
 )
-from ..onnx_quantization import SINCE
+from ..onnx_versions import SINCE
 from ..operator import Kind
 from .sources import only, read_file, refuse_name
 
@@ -69,8 +69,8 @@ def _operator(node: Any, opset: Any) -> OnnxOperator:
         attributes = {a.name: _value(a) for a in node.attribute} if taken else {}
         unknown = attributes.keys() - taken or (not taken and len(node.attribute) > 0)
         has = f"has only the attributes {', '.join(taken)}" if taken else "has no attributes"
-        most = 3 if kind in SINCE else 1
-        takes = "has two or three inputs" if kind in SINCE else "has exactly one input"
+        most = 3 if kind in _LINEAR else 1
+        takes = "has two or three inputs" if kind in _LINEAR else "has exactly one input"
         broken = (
             ("op_type", kind not in _KINDS, f"is read, got {shown(kind)}"),
             ("domain", node.domain not in DEFAULT_DOMAINS, "is of the default domain"),
@@ -110,9 +110,10 @@ def _operator(node: Any, opset: Any) -> OnnxOperator:
 
 #: The operators that are read, and the attributes of those that have any.
 _KINDS = tuple(operator.name for operator in DIALECT.operators)
-_ATTRIBUTES: dict[str, tuple[str, ...]] = {
-    "Cast": ("to", "saturate", "round_mode"),
-    **{name: tuple(attributes) for name, attributes in SINCE.items()},
+_LINEAR = [operator.name for operator in DIALECT.operators if operator.kind.is_linear]
+_ATTRIBUTES = {
+    **{name: tuple(found) for name, found in SINCE.items()},
+    "Cast": ("to", *SINCE["Cast"]),
 }
 #: AttributeProto.AttributeType.
 _STRING = 3
