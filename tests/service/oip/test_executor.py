@@ -19,8 +19,6 @@ from fastapi import FastAPI
 
 from support.cases.backend_calls import WatchedBackend
 from support.cases.descriptors import CASES
-from support.devices.host_device import HostDevice
-from support.devices.host_kernels import NO_COMPILER, compiler
 from support.http import asgi
 from support.http.inference_form import (
     BINARY_OUT,
@@ -41,13 +39,11 @@ from tensor_round_service import counters
 from tensor_round_service.app import create_app
 from tensor_round_service.backends import Bytes
 from tensor_round_service.backends.cpu.backend import NumpyBackend
-from tensor_round_service.backends.cuda.backend import CupyBackend
 from tensor_round_service.engine.engine import Engine
 from tensor_round_service.engine.job import Job
 from tensor_round_service.engine.memory import Memory
 from tensor_round_service.net.bodies import Parts
 from tensor_round_service.oip import infer_json
-from tensor_round_service.oip.cuda_memory import HANDLE_BYTES, CudaSharedMemory
 from tensor_round_service.oip.executor import (
     PIECE_BYTES,
     SHARED_BYTES,
@@ -226,51 +222,6 @@ def test_all_memory_is_counted_and_a_device_has_tensors_whole(
     by_pieces = backend.inline_bytes >= nbytes and form != "in"
     assert sum(backend.sizes) == nbytes
     assert max(backend.sizes) == (min(nbytes, PIECE_BYTES) if by_pieces else nbytes)
-
-
-class WatchedDevice(CupyBackend):
-    """A device that is this CPU, which remembers what is allocated on the host."""
-
-    def __init__(self) -> None:
-        super().__init__([HostDevice()], NumpyBackend(threads=1))
-        self.allocated: list[int] = []
-
-    def allocate(self, nbytes: int) -> Bytes:
-        self.allocated.append(nbytes)
-        return super().allocate(nbytes)
-
-
-@pytest.mark.skipif(compiler() is None, reason=NO_COMPILER)
-@pytest.mark.parametrize(
-    ("datatype", "by"), [("FP32", "cupy"), ("INT32", "numpy")], ids=["kernel", "none"]
-)
-def test_parameters_beside_tensors_on_a_device_are_counted_once(
-    owned: Segment, datatype: str, by: str
-) -> None:
-    x, scale = (np.array(values, BY_OIP[datatype].numpy) for values in ([2, 6], [2, 3]))
-    owned.memory[:8] = x.view(np.uint8)
-    header = {
-        "inputs": [
-            tensor(datatype, [2], "x", parameters=at(8, 0)),
-            tensor(datatype, [2], "y_scale", data=scale.tolist()),
-        ],
-        "outputs": [{"name": "y", "parameters": at(2, 8)}],
-        "parameters": {"to": "int8", "axis": 0},
-    }
-    backend = WatchedDevice()
-    engine = Engine(backend)
-    memory = CudaSharedMemory(engine, Registry())
-    memory.register("r", owned.key.encode().ljust(HANDLE_BYTES, b"\0"), 0, 2 * SIZE)
-    work = InferenceExecutor(engine, "", memory)
-    request = infer_json.read_request(json.dumps(header).encode())
-    planned = plan(find("onnx_quantize_linear"), request)
-    job = Job(engine.memory)
-    work.run(planned, None, job)
-    job.end(reusable=True)
-    engine.close()
-    assert (owned.memory[8:10].tolist(), job.executed_by) == ([1, 2], by)
-    assert work.buffer_bytes(planned) == planned.call.nbytes
-    assert sum(backend.allocated) <= planned.call.nbytes
 
 
 def check(parts: Parts, owned: Segment, form: str, nbytes: int, job: Job) -> None:
