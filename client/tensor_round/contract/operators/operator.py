@@ -403,16 +403,14 @@ def as_cast(
     if operator is not None and rounding is not None:
         raise InvalidArgument("an operator has its own rounding: give one of the two")
     if operator is not None and not isinstance(operator, str):
-        rule = "operator must be a word or a CastOperator"
-        if isinstance(operator, RoundOperator):
-            rule = f"{type(operator).__name__} {_USES[operator.kind]}"
-        raise InvalidArgumentType(rule)
-    saturate = plain(saturate)
-    if saturate is not None and not isinstance(saturate, bool):
+        raise _no_word(operator, "CastOperator")
+    if saturate is not None and not isinstance(saturate := plain(saturate), bool):
         raise InvalidArgumentType("saturate must be True, False or None")
     if not (rounding is None or (isinstance(rounding, str) and rounding in _DIRECTIONS)):
         raise InvalidDescriptor.at(("rounding",), not_accepted(rounding, Rounding))
-    return _cast_named(canonical_name(to), operator or rounding or "ties_to_even", saturate)
+    given = () if saturate is None else (("saturate", saturate),)
+    word = operator or rounding or "ties_to_even"
+    return cast(CastOperator, _to_type(Kind.CAST, canonical_name(to), word, given))
 
 
 def as_quantize(
@@ -454,26 +452,29 @@ def _as_linear(
             raise InvalidArgument(f"the operator's target type is {operator.to}: omit to")
         return operator
     if operator is not None and not isinstance(operator, str):
-        rule = "operator must be a word or a LinearOperator"
-        if isinstance(operator, RoundOperator):
-            rule = f"{type(operator).__name__} {_USES[operator.kind]}"
-        raise InvalidArgumentType(rule)
+        raise _no_word(operator, "LinearOperator")
     if isinstance(to, str) and to not in BY_NAME:
         raise InvalidDescriptor.at(("to",), not_accepted(to, BY_NAME))
     if isinstance(to, RoundOperator):
         raise InvalidArgumentType("to must be a dtype; an operator is operator=...")
     name = None if to is None else canonical_name(to)
-    return _linear_named(kind, name, operator or "onnx", tuple(given.items()))
+    return cast(LinearOperator, _to_type(kind, name, operator or "onnx", tuple(given.items())))
 
 
 @lru_cache(maxsize=64)
-def _linear_named(
+def _to_type(
     kind: Kind, to: str | None, word: str, attributes: tuple[tuple[str, Any], ...]
-) -> LinearOperator:
+) -> RoundOperator:
     from .registry import operator_from_text  # imports all dialects
 
-    made = operator_from_text(word, to=to, kind=kind, **dict(attributes))
-    return cast(LinearOperator, made)
+    return operator_from_text(word, to=to, kind=kind, **dict(attributes))
+
+
+def _no_word(operator: object, family: str) -> InvalidArgumentType:
+    """The error of what is neither a word nor an operator of this family."""
+    if isinstance(operator, RoundOperator):
+        return InvalidArgumentType(f"{type(operator).__name__} {_USES[operator.kind]}")
+    return InvalidArgumentType(f"operator must be a word or a {family}")
 
 
 def _refuse_class(operator: object) -> None:
@@ -482,13 +483,6 @@ def _refuse_class(operator: object) -> None:
         arguments = ", ".join(f"{name}=..." for name in operator.required())
         name = operator.__name__
         raise InvalidArgumentType(f"{name} is a class: pass {name}({arguments})")
-
-
-@lru_cache(maxsize=64)
-def _cast_named(to: str, word: str, saturate: bool | None) -> CastOperator:
-    from .registry import operator_from_text  # imports all dialects
-
-    return cast(CastOperator, operator_from_text(word, to=to, saturate=saturate))
 
 
 @lru_cache(maxsize=64)
