@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import reduce
+from itertools import groupby
 from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired
 
@@ -15,7 +16,7 @@ from tensor_round.contract.errors import REFUSALS
 from tensor_round.contract.operators.dialect import Dialect
 from tensor_round.contract.operators.model import OperatorDescriptor
 from tensor_round.contract.operators.operator import Kind
-from tensor_round.contract.operators.registry import DIALECTS, SPELLINGS
+from tensor_round.contract.operators.registry import DIALECTS, SPELLINGS, WORDS
 from tensor_round.contract.rounding import Rounding
 from tensor_round.contract.wire import http_fields
 
@@ -28,6 +29,14 @@ _DESCRIPTOR: Schema = {
     "input": {"dtype": "float32", "shape": [4]},
 }
 REQUEST = {"descriptor": _DESCRIPTOR, "data": [0.5, 1.5, -0.3, 2.5]}
+#: One of each dialect: the first one in the long form, the others in the short one.
+_REQUESTS: Schema = {
+    "ieee754": {"value": REQUEST},
+    **{
+        dialect: {"value": {"operator": next(words), "dtype": "float32", "data": REQUEST["data"]}}
+        for dialect, words in groupby(WORDS, lambda word: word.partition(":")[0])
+    },
+}
 _RESPONSE = {"output": {"dtype": "float32", "shape": [4]}, "data": [0.0, 2.0, -0.0, 2.0]}
 
 _NUMBER: list[Schema] = [
@@ -128,8 +137,8 @@ PARAMETERS = [
         "operator",
         "query",
         STRING,
-        f"With application/x-npy and JSON: the operator as one word, {SPELLINGS[Kind.ROUND]}; "
-        "of .npy files ties_to_even by default.",
+        "With application/x-npy and JSON: the operator as one word; of .npy files ties_to_even by "
+        "default. Accepted:\n\n" + "".join(f"- {words}\n" for words in SPELLINGS[Kind.ROUND]),
     ),
     parameter(
         "rounding",
@@ -206,9 +215,8 @@ def tensor_operation(
     success: Schema,
 ) -> Schema:
     """The operation of a route that takes a tensor in three representations."""
-    request = {"schema": document, "example": REQUEST}
     content: dict[str, Any] = {
-        http_fields.JSON: request,
+        http_fields.JSON: {"schema": document, "examples": _REQUESTS},
         http_fields.OCTET_STREAM: BINARY,
         http_fields.NPY: BINARY,
     }

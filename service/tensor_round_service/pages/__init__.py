@@ -132,7 +132,12 @@ def page_rows(title: str) -> list[RouteEntry]:
             swagger_js_url="docs/swagger-ui-bundle.js",
             swagger_css_url="docs/swagger-ui.css",
             swagger_favicon_url="docs/favicon-32x32.png",
-            swagger_ui_parameters={"tryItOutEnabled": True, "displayRequestDuration": True},
+            swagger_ui_parameters={
+                "tryItOutEnabled": True,
+                "displayRequestDuration": True,
+                # A hundred schemas hide what follows them; a click opens their list.
+                "defaultModelsExpandDepth": 0,
+            },
         ).body
     ).decode()
     headers = page_headers(_INLINE_SCRIPT.findall(swagger))

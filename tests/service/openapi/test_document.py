@@ -195,6 +195,12 @@ def test_the_page_begins_with_round_as_json(document: Document) -> None:
         "application/octet-stream",
         "application/x-npy",
     ]
+    requests = content["application/json"]["examples"]
+    assert requests.keys() == DIALECTS.keys()
+    for dialect, request in requests.items():
+        if dialect != "ieee754":
+            operator = registry.operator_from_text(request["value"]["operator"])
+            assert operator.descriptor("float32", (4,)).dialect == dialect
     # A header that is filled in beforehand would be sent with the JSON.
     for parameter in document["paths"]["/round"]["post"]["parameters"]:
         assert not {"example", "examples"} & parameter.keys()

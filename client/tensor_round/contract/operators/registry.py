@@ -157,9 +157,9 @@ def _spelled(kind: Kind) -> dict[str, tuple[str, ...]]:
 _SPELLED = {kind: _spelled(kind) for kind in Kind}
 #: The words of a kind that name no dialect.
 _DIRECTIONS = {kind: () if kind.is_linear else tuple(Rounding) for kind in Kind}
-#: The accepted texts of each kind, for help and error messages.
+#: The accepted texts of each kind, a line for each dialect.
 SPELLINGS = {
-    kind: "; ".join(filter(None, (", ".join(_DIRECTIONS[kind]), *map(" or ".join, forms.values()))))
+    kind: tuple(filter(None, (", ".join(_DIRECTIONS[kind]), *map(" or ".join, forms.values()))))
     for kind, forms in _SPELLED.items()
 }
 #: The same without the values of attributes, for error messages.
