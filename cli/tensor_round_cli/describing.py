@@ -18,7 +18,7 @@ from tensor_round.contract.digests import DIGESTS, differing
 from tensor_round.contract.quantization_digests import MEMBERS, published
 from tensor_round.contract.quoting import not_accepted, one_line, printable
 from tensor_round.contract.version import __version__
-from tensor_round_verify.specifications import SPECIFICATIONS, find
+from tensor_round_verify.specifications import SPECIFICATIONS, Specification, Ties, find
 
 from .connecting import AsJson, Connection, connects
 
@@ -26,6 +26,15 @@ from .connecting import AsJson, Connection, connects
 PINGS = 5
 #: The families of operators that ``specs`` lists.
 FAMILIES = list(dict.fromkeys(row.name.partition(".")[0] for row in SPECIFICATIONS))
+#: What an operator does with halves, by its rule.
+_HALVES: dict[Ties, str] = {
+    "even": "rounds halves to even",
+    "away": "rounds halves away from zero",
+    "toward +infinity": "rounds halves toward +infinity",
+    "by mode": "rounds halves as its mode says",
+    "not defined": "does not define how it rounds halves",
+    "no operator": "has no operator that rounds to integral values",
+}
 
 
 @connects
@@ -182,7 +191,7 @@ def specs(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List how specifications round halves; with NAME print all rules of one operator or family."""
+    """Show how each specification rounds halves, or with NAME all that one says."""
     rows = SPECIFICATIONS if name is None else find(name)
     if not rows:
         names = (*FAMILIES, *(row.name for row in SPECIFICATIONS))
@@ -197,7 +206,20 @@ def specs(
             typer.echo(f"{row.name:<{width}}  {row.ties}")
         return
     for row in rows:
-        typer.echo(row.name)
-        for field, value in asdict(row).items():
-            if field != "name" and value:
-                typer.echo(f"  {field}: {value}")
+        typer.echo(f"{row.name} {_HALVES[row.ties]}.")
+        for sentence in _sentences(row):
+            typer.echo(_wrapped(sentence))
+
+
+def _sentences(row: Specification) -> Iterator[str]:
+    """What a specification says of an operator, and what it does not."""
+    if row.about:
+        yield f"{row.about[0].upper()}{row.about[1:]}."
+    if row.dtypes:
+        yield f"Types: {row.dtypes}. Ranks: {row.ranks}."
+        zero = "" if row.zero == "silent" else f"A zero result {row.zero}."
+        nan = "" if row.nan == "silent" else f"NaN becomes {row.nan}."
+        yield (" ".join(filter(None, (zero, nan))) or "The text is silent on zero's sign and NaN.")
+    yield f"Source: {row.source}."
+    if row.dialect:
+        yield f"tensor-round has it as the dialect {row.dialect}."

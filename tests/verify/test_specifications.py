@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict
 from typing import Any
 
@@ -11,7 +12,7 @@ from typer.testing import CliRunner
 
 from tensor_round.contract.operators.registry import DIALECTS, OPERATORS
 from tensor_round_cli.app import app
-from tensor_round_verify.specifications import SPECIFICATIONS, Specification, find
+from tensor_round_verify.specifications import SILENT, SPECIFICATIONS, Specification, find
 
 IDS = [row.name for row in SPECIFICATIONS]
 each_row = pytest.mark.parametrize("row", SPECIFICATIONS, ids=IDS)
@@ -34,6 +35,18 @@ def test_a_row_says_everything_in_one_line(row: Specification) -> None:
 @each_row
 def test_a_row_is_written_as_json_with_all_its_fields(row: Specification) -> None:
     assert Specification(**json.loads(json.dumps(asdict(row)))) == row
+
+
+@each_row
+def test_a_row_is_told_in_sentences_with_all_that_it_has(row: Specification) -> None:
+    told = specs(row.name)
+    first, *sentences = re.sub(r"\n {4,}", " ", told).splitlines()
+    assert first.startswith(f"{row.name} ")
+    assert all(sentence.endswith(".") for sentence in (first, *sentences))
+    for value in {row.about, row.dtypes, row.zero, row.nan, row.source} - {"silent"}:
+        assert value.lower() in " ".join(sentences).lower()
+    has_silence = (row.zero, row.nan) == SILENT and row.ties != "no operator"
+    assert ("The text is silent on zero's sign and NaN." in told) == has_silence
 
 
 @each_row
@@ -65,7 +78,7 @@ def test_a_name_is_found_whole_or_by_its_family() -> None:
 def test_the_command_tells_all_one_and_json() -> None:
     lines = specs().splitlines()
     assert [line.split()[0] for line in lines] == IDS
-    assert "ties: away" in specs("stablehlo.round_nearest_afz")
+    assert "round_nearest_afz rounds halves away from zero.\n" in specs("stablehlo")
     assert json.loads(specs("--json")) == [asdict(row) for row in SPECIFICATIONS]
     assert [row["name"] for row in json.loads(specs("metal", "--json"))] == [
         "metal.round",

@@ -8,9 +8,8 @@ HEAD = """\
 # Rounding in specifications
 
 `tensor-round specs` prints this table, and `tensor-round specs stablehlo` the rows of one family.
-An empty cell means that the specification states nothing; without ranks, any is allowed. The
-service executes the operators of its [dialects](descriptors.md), and [verify](verify.md) tests
-whether programs follow their specifications.
+An empty cell means that the specification states nothing; without ranks, any is allowed.
+[verify](verify.md) tests whether programs follow their specifications.
 
 | operator | halves | rule | types | ranks | zero's sign | NaN | read in |
 |---|---|---|---|---|---|---|---|
