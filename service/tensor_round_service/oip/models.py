@@ -96,11 +96,21 @@ def _advertised(name: str, dtypes: Sequence[DType], shape: list[int]) -> TensorM
 MODELS: tuple[Model, ...] = tuple(
     Model(operator, rules) for operator in OPERATORS.values() for rules in operator.versions
 )
-#: The parameters of all models, and the names that dialects have for ``to``.
-PARAMETERS = frozenset(name for model in MODELS for name in model.parameters) | {
-    model.operator.target_field
-    for model in MODELS
-    if model.operator.kind.is_linear and model.operator.target_field
+#: The parameters that change what a model computes, by the kind of its operator: those of all of
+#: this kind, and the names that dialects have for a direction and for a type.
+PARAMETERS: dict[Kind, frozenset[str]] = {
+    kind: frozenset(
+        name
+        for model in MODELS
+        for name in (
+            *(model.parameters if model.operator.kind is kind else ()),
+            model.mode_parameter,
+            "to" if "to" in model.parameters else None,
+            model.operator.target_field if model.operator.kind.is_linear else None,
+        )
+        if name is not None
+    )
+    for kind in Kind
 }
 
 

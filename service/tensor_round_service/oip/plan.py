@@ -374,11 +374,12 @@ def _the_only(member: str, tensors: Sequence[T], model: str, name: str) -> T:
 def _refuse_misplaced_parameters(model: Model, request: infer_json.Request) -> None:
     """Refuse one of another model, or in the wrong place: if ignored, the result is wrong."""
     has = f"has {', '.join(model.parameters)}" if model.parameters else "has no modes"
-    for name in sorted(PARAMETERS & set(request.parameters) - {*model.parameters}):
+    known = PARAMETERS[model.operator.kind]
+    for name in sorted(known & set(request.parameters) - {*model.parameters}):
         raise InvalidDescriptor.at(("parameters", name), f"model {model.name} {has}")
     tensors: list[infer_json.Input | infer_json.Output] = [*request.inputs, *request.outputs]
     for tensor in tensors:
-        for name in sorted(PARAMETERS & set(tensor.parameters)):
+        for name in sorted(known & set(tensor.parameters)):
             rule = f"{name} belongs to the parameters of the request"
             raise InvalidDescriptor.at((shown(tensor.name), "parameters", name), rule)
 

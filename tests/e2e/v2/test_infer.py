@@ -89,6 +89,8 @@ def test_dtype_may_stand_beside_the_input_or_the_request(caller: Caller, place: 
     [
         ("round", {"rounding": "ties_to_away"}, AWAY),
         ("round", {"unknown": "parameter", "priority": 7, "timeout": 0, "a": 0.5, "b": True}, EVEN),
+        ("round", {"sequence_id": 3, "sequence_start": True, "sequence_end": False}, EVEN),
+        ("round", {"axis": 1, "block_size": 2, "saturate": 1, "precision": "x"}, EVEN),
         (DIRECTML, {"rounding_mode": 2}, AWAY),
         (DIRECTML, {"rounding_mode": "DML_ROUNDING_MODE_TOWARD_ZERO"}, ZERO),
     ],
@@ -170,6 +172,9 @@ REFUSED: dict[str, dict[str, tuple[dict[str, Any], str]]] = {
         "fp8-to-onnx": (OF_FP8, "got UINT8 with the parameter dtype float8_e5m2"),
     },
     "cast": {"type-as-number": (with_(to=3), "parameters.to: must be a data type's name, got 3")},
+    "openvino_convert": {
+        "attribute-of-another": (with_(to="float16", saturate=1), "model openvino_convert has to"),
+    },
     "directml_element_wise_quantize_linear": {
         "sizes-of-their-own": (
             {

@@ -89,6 +89,9 @@ _DEPTH_LIMIT = 16
 #: Values in a descriptor. The longest valid one has about 170. A larger document is refused before
 #: each of its values becomes a fault.
 _VALUE_LIMIT = 512
+#: Characters of a text in it, as many as a head of HTTP has bytes: patterns hold the GIL while they
+#: search one.
+_TEXT_LIMIT = 64 << 10
 
 
 def validate(document: object) -> OperatorDescriptor:
@@ -114,9 +117,12 @@ def validate(document: object) -> OperatorDescriptor:
 
 
 def refuse_oversized(document: object) -> None:
-    """Raise :class:`InvalidDescriptor` for more values than a descriptor can have."""
+    """Raise :class:`InvalidDescriptor` for more values than a descriptor can have, or longer."""
     if strictjson.has_more_values(document, _VALUE_LIMIT):
         raise InvalidDescriptor.at((), f"a descriptor must have at most {_VALUE_LIMIT} values")
+    if strictjson.longest_text(document) > _TEXT_LIMIT:
+        rule = f"a text in a descriptor must have at most {_TEXT_LIMIT} characters"
+        raise InvalidDescriptor.at((), rule)
 
 
 def parse(data: bytes) -> OperatorDescriptor:

@@ -113,6 +113,15 @@ def test_a_text_nests_sixteen_levels_deep_and_a_document_has_512_values() -> Non
         validate(short[1])
 
 
+@pytest.mark.parametrize("place", ["operand", "f" * 65_537], ids=["value", "key"])
+def test_a_text_in_a_document_has_64_kib(place: str) -> None:
+    document = {"dialect": "stablehlo", "op": "floor", "operand": "tensor<2xf32>"}
+    for length, is_long in ((65_536, False), (65_537, True)):
+        found = faults({**document, place[:length]: "f" * length})
+        long = {"": "a text in a descriptor must have at most 65536 characters"}
+        assert (found == long) is is_long
+
+
 @pytest.mark.parametrize(
     ("path", "changed", "meant"),
     [

@@ -161,6 +161,11 @@ def test_values_are_counted_up_to_a_limit(value: Any, count: int) -> None:
     assert strictjson.has_more_values([value, 7, "text"], count + 2) is True
 
 
+def test_the_longest_text_is_a_value_or_a_key() -> None:
+    for value, length in ([], 0), (123, 0), ("abc", 3), ([{"a": ["bc"]}], 2), ({"abcd": [{}]}, 4):
+        assert strictjson.longest_text(value) == length
+
+
 @given(VALUES, st.booleans())
 @example([{"a": "1, 2:[{"}, 1], True)
 def test_any_value_is_read_at_its_limits_and_refused_below(value: Any, ascii: bool) -> None:
