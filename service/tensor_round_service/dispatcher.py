@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from time import perf_counter
 
 from .auth.api_keys import CREDENTIALS
 from .auth.origins import SAFE_METHODS, Cors, check_origin
@@ -135,37 +134,28 @@ class Dispatcher:
         found = self._preallocated.get((form, refusal_for(error).code))
         return found or self._preallocated[form, FAILED.code]
 
-    def count(self, exchange: FinishedExchange) -> None:
-        """Count an exchange that is over, unless a job has."""
+    def finished(self, exchange: FinishedExchange) -> None:
+        """Log an exchange that is over, and count it unless a job has."""
         response = exchange.response
-        if response is not None and not response.is_uncounted:
-            return
-        # What has come of a head is no body.
-        received = 0 if exchange.head is None else exchange.received
         with contextlib.suppress(MemoryError):
             outcome, sent = _outcome(exchange)
-            self.gate.count(exchange.path, outcome, received, sent, exchange.seconds)
-
-    def log(self, exchange: FinishedExchange) -> None:
-        """Log an exchange that is over."""
-        if not self.logs_access:
-            return
-        response, request_id = exchange.response, b""
-        if response is not None:
-            request_id = dict(response.headers).get(REQUEST_ID, b"")
-        with contextlib.suppress(MemoryError):
-            outcome, sent = _outcome(exchange)
-            self.gate.log(
-                exchange.head,
-                exchange.path,
-                outcome,
-                received=exchange.received,
-                sent=sent,
-                seconds=exchange.seconds,
-                client=exchange.client,
-                key=exchange.key,
-                request_id=request_id,
-            )
+            if response is None or response.is_uncounted:
+                # What has come of a head is no body.
+                received = 0 if exchange.head is None else exchange.received
+                self.gate.count(exchange.path, outcome, received, sent, exchange.seconds)
+            if self.logs_access:
+                headers = () if response is None else response.headers
+                self.gate.log(
+                    exchange.head,
+                    exchange.path,
+                    outcome,
+                    received=exchange.received,
+                    sent=sent,
+                    seconds=exchange.seconds,
+                    client=exchange.client,
+                    key=exchange.key,
+                    request_id=dict(headers).get(REQUEST_ID, b""),
+                )
 
     def _begin_span(self, request: Request) -> Span:
         """Begin a span by OpenTelemetry's conventions for HTTP; it has no query and no key."""
@@ -189,22 +179,17 @@ class Dispatcher:
     async def serve_asgi(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to a request of another ASGI server."""
         request = AsgiRequest(scope, receive)
-        head, response = request.head, None
+        response = None
         try:
             answer = await self.respond(request)
             answer.headers += SERVER_FIELDS
-            await send_response(answer, send, head_only=head.method == "HEAD")
+            await send_response(answer, send, head_only=request.head.method == "HEAD")
             response = answer
         except ClientDisconnected:
             pass
         finally:
             client = request.client[0] if request.client else None
-            seconds = perf_counter() - request.began
-            exchange = FinishedExchange(
-                head.path, head, client, request.received, response, seconds, request.key
-            )
-            self.count(exchange)
-            self.log(exchange)
+            self.finished(FinishedExchange.of(request, client, response))
 
 
 def _outcome(exchange: FinishedExchange) -> tuple[Outcome, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any, Protocol
 from weakref import WeakSet
 
@@ -37,11 +38,19 @@ class FinishedExchange:
     #: The label of the API key that the request was let in with; empty without one.
     key: str = ""
 
+    @classmethod
+    def of(
+        cls, request: Request, client: str | None, response: Response | None
+    ) -> FinishedExchange:
+        """The exchange of a request that is over now."""
+        head, seconds = request.head, perf_counter() - request.began
+        return cls(head.path, head, client, request.received, response, seconds, request.key)
+
 
 class RequestHandler(Protocol):
     """The application that responds to requests."""
 
-    #: Whether :meth:`log` wants to know of exchanges.
+    #: Whether :meth:`finished` wants to know of exchanges that the owners of responses count.
     logs_access: bool
 
     @property
@@ -63,11 +72,8 @@ class RequestHandler(Protocol):
     def preallocated_response(self, path: str, error: Exception) -> tuple[Response, bytes]:
         """Return an uncounted response that needs no memory, for an error, and its bytes."""
 
-    def count(self, exchange: FinishedExchange) -> None:
-        """Count an exchange that is over, unless the owner of its response has."""
-
-    def log(self, exchange: FinishedExchange) -> None:
-        """Log an exchange that is over."""
+    def finished(self, exchange: FinishedExchange) -> None:
+        """Log an exchange that is over, and count it unless the owner of its response has."""
 
 
 class ServerState(Protocol):

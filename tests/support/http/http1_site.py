@@ -136,11 +136,9 @@ class Handler:
         self.failures.append(error)
         return text(b"", 500), PREALLOCATED
 
-    def count(self, exchange: FinishedExchange) -> None:
+    def finished(self, exchange: FinishedExchange) -> None:
         if exchange.response is None:
             self.left.append((exchange.path, 0 if exchange.head is None else exchange.received))
-
-    def log(self, exchange: FinishedExchange) -> None:
         if self.logs_access:
             self.exchanges.append(exchange)
             self.logged()

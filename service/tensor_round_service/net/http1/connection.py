@@ -250,12 +250,7 @@ class Connection(ConnectionLifecycle):
                 owner.end(reusable=self._request is not request, is_sent=is_sent and not refusal)
             sent = (refusal or response) if is_sent else None
             if sent is None or sent.is_uncounted or application.logs_access:
-                seconds = perf_counter() - request.began
-                exchange = FinishedExchange(
-                    head.path, head, self._client, request.received, sent, seconds, request.key
-                )
-                application.count(exchange)
-                application.log(exchange)
+                application.finished(FinishedExchange.of(request, self._client, sent))
 
     async def _respond(self, request: ReceivedRequest, response: Response) -> bool:
         """Send a response; return whether the connection lasted until its last byte.
@@ -371,13 +366,11 @@ class Connection(ConnectionLifecycle):
         self._linger()
 
     def _head_is_over(self, held: bytes, response: Response | None) -> None:
-        """Count and log a head that is no request; without ``response`` the caller has left."""
-        handler = self._server.handler
+        """Report a head that is no request; without ``response`` the caller has left."""
         is_begun = self.state is State.HEAD
         seconds = perf_counter() - self._head_began if is_begun else 0.0
         exchange = FinishedExchange(path_of(held), None, self._client, len(held), response, seconds)
-        handler.count(exchange)
-        handler.log(exchange)
+        self._server.handler.finished(exchange)
 
     def _write_preallocated(self, request: ReceivedRequest, error: Exception) -> Response | None:
         """Send a preallocated response, if nothing has been sent yet, and return it."""

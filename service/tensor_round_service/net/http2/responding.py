@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Sequence
 from functools import cache, lru_cache
-from time import perf_counter
 from typing import Any, Protocol
 
 from tensor_round.contract.errors import Draining
@@ -90,12 +89,7 @@ class StreamServer:
             sent = (refusal or response) if is_sent else None
             if sent is None or sent.is_uncounted or handler.logs_access:
                 client = None if stream.client is None else stream.client[0]
-                seconds = perf_counter() - stream.began
-                exchange = FinishedExchange(
-                    head.path, head, client, stream.received, sent, seconds, stream.key
-                )
-                handler.count(exchange)
-                handler.log(exchange)
+                handler.finished(FinishedExchange.of(stream, client, sent))
 
     async def _send(self, stream: ServedStream, response: Response) -> bool:
         """Send a response; return whether the peer has all of it."""
