@@ -12,7 +12,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tensor_round_verify.conversions.linear import dequantized, expanded, faked, quantized
+from support.cases.references import faked, quantized
+from tensor_round_verify.conversions.linear import dequantized, expanded
 from tensor_round_verify.reference import (
     FLOAT_FORMATS,
     INTEGER_WIDTHS,

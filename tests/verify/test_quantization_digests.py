@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from support.cases.references import quantized
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.functions import Quantize
 from tensor_round.contract.operators.registry import OPERATORS
@@ -18,7 +19,7 @@ from tensor_round.contract.quantization_digests import (
     published,
     scales_of,
 )
-from tensor_round_verify.conversions.linear import dequantized, quantized
+from tensor_round_verify.conversions.linear import dequantized
 from tensor_round_verify.reference import Bits, all_patterns, bits_type
 
 

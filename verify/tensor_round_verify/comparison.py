@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
-from typing import Any, Protocol, overload
+from typing import Any, overload
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from tensor_round.contract.operators.dialects.ieee754 import IEEE754Round
 from tensor_round.contract.operators.registry import operators_on
 from tensor_round.contract.progress import ProgressCallback, counted
 
-from .compared_conversions import conversion_rules
+from .compared_conversions import ConversionRules, conversion_rules
 from .deviation import words
 from .deviations import Combination, combinations, kernel_of, nan_combinations
 from .explain import BLOCK, Rule, Search
@@ -204,32 +204,6 @@ def compare(
     return _Pair(first.array, second.array, types, known, progress).comparison()
 
 
-class KnownRules(Protocol):
-    """The rules that may have made one array of another, whose dtypes they suit."""
-
-    @property
-    def classes(self) -> type[ElementClass]:
-        """The classes of elements."""
-
-    def differs(self, got: Bits, want: Bits) -> Flags:
-        """Which results differ."""
-
-    def right(self) -> Iterable[Rule]:
-        """Those without deviations."""
-
-    def every(self) -> Iterable[Rule]:
-        """Those with deviations too."""
-
-    def classified(self, rule: Rule, bits: Bits, want: Bits) -> Codes:
-        """The classes of elements, of which the rule gives these results."""
-
-    def described(self, rule: Rule) -> tuple[str, str | None]:
-        """The conversion in words, and the direction."""
-
-    def operators(self, rule: Rule) -> Sequence[str]:
-        """The dialects' operators of a rule without deviations."""
-
-
 class _Pair:
     """Two arrays of one shape."""
 
@@ -364,6 +338,10 @@ class RoundingRules:
     ) -> Rule:
         wrong, asked = kernel_of(some, kernel), rounding or ROUNDINGS[0]
         return Rule(some, lambda bits: wrong(bits, self._dtype, asked), of_nans, rounding)
+
+
+#: The rules that may have made one array of another, whose dtypes they suit.
+KnownRules = RoundingRules | ConversionRules
 
 
 def _kept(bits: Bits, dtype: str, rounding: str) -> Bits:

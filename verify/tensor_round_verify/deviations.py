@@ -172,7 +172,9 @@ PATHS = (
         "path",
         "reads subnormals as zeros of their sign",
         "JAX on the CPU (gh:jax-ml/jax#38995), LiteRT by XNNPACK: ceil and floor",
-        faulty.flushed,
+        lambda bits, dtype, rounding, kernel: kernel(
+            faulty.flushed(bits, FLOATS[dtype]), dtype, rounding
+        ),
     ),
     _path("float32", NO_REPORT),
     _path("float32", "OpenVINO's CPU plugin, float64", clamped=True),

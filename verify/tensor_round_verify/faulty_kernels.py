@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from tensor_round.contract.dtypes import BY_NAME
 
-from .reference import FLOATS, Bits, Decision, Flags, bits_type, is_nan, rounded
+from .reference import FLOATS, Bits, Decision, Flags, Format, bits_type, is_nan, rounded
 
 Values = npt.NDArray[np.floating]
 #: Rounds a one-dimensional array of patterns: (bits, dtype, rounding) -> bits.
@@ -101,19 +101,14 @@ def narrowed(narrow: str, *, clamped: bool) -> Change:
         with np.errstate(all="ignore"):
             values = bits.view(own)
             if clamped:
-                largest = _largest_finite(narrow).astype(own)
+                pattern = np.array(FLOATS[narrow].largest, bits_type(narrow))
+                largest = pattern.view(target).astype(own)
                 values = np.clip(values, -largest, largest)
             there = values.astype(target).view(bits_type(narrow))
             back = kernel(there, narrow, rounding).view(target).astype(own)
         return np.where(is_nan(dtype, bits), bits, back.view(bits.dtype))
 
     return change
-
-
-def _largest_finite(dtype: str) -> Values:
-    fmt = FLOATS[dtype]
-    pattern = fmt.sign_bit - (1 << fmt.fraction_bits) - 1
-    return np.array(pattern, bits_type(dtype)).view(BY_NAME[dtype].numpy)
 
 
 def loses_by(dtype: str, narrow: str) -> bool:
@@ -140,12 +135,10 @@ def integers_through(width: int, narrow: str) -> Change:
     return change
 
 
-def flushed(bits: Bits, dtype: str, rounding: str, kernel: Kernel) -> Bits:
-    """Replace subnormals by zeros of the same sign before rounding."""
-    fmt = FLOATS[dtype]
+def flushed(bits: Bits, fmt: Format) -> Bits:
+    """Replace subnormals by zeros of the same sign."""
     sign = bits & bits.dtype.type(fmt.sign_bit)
-    subnormal = (bits ^ sign) < 1 << fmt.fraction_bits
-    return kernel(np.where(subnormal, sign, bits), dtype, rounding)
+    return np.where((bits ^ sign) < 1 << fmt.fraction_bits, sign, bits)
 
 
 def zeros_lost(which: Callable[[Bits, int], Flags]) -> Change:
@@ -170,14 +163,6 @@ def nans_become(become: Callable[[Bits, str], Bits]) -> Change:
     return change
 
 
-def _quiet_nan(dtype: str) -> int:
-    """The positive quiet NaN without payload."""
-    fmt = FLOATS[dtype]
-    if not fmt.has_infinity:
-        return fmt.sign_bit - 1
-    return fmt.sign_bit - (1 << (fmt.fraction_bits - 1))
-
-
 def quieted(bits: Bits, dtype: str) -> Bits:
     """NaNs with the quiet bit set."""
     return bits | bits.dtype.type(1 << (FLOATS[dtype].fraction_bits - 1))
@@ -196,7 +181,7 @@ def cut_to(narrow: str) -> Callable[[Bits, str], Bits]:
 def payload_lost(bits: Bits, dtype: str) -> Bits:
     """Quiet NaNs of the same sign without payload."""
     fmt = FLOATS[dtype]
-    return (bits & bits.dtype.type(fmt.sign_bit)) | bits.dtype.type(_quiet_nan(dtype))
+    return (bits & bits.dtype.type(fmt.sign_bit)) | bits.dtype.type(fmt.nan or 0)
 
 
 def sign_lost(bits: Bits, dtype: str) -> Bits:
@@ -208,9 +193,9 @@ def canonical(*, negative: bool, ones: bool) -> Change:
     """One pattern for every NaN: all ones, or the quiet bit alone."""
 
     def become(bits: Bits, dtype: str) -> Bits:
-        sign_bit = FLOATS[dtype].sign_bit
-        magnitude = sign_bit - 1 if ones else _quiet_nan(dtype)
-        return np.full_like(bits, magnitude | (sign_bit if negative else 0))
+        fmt = FLOATS[dtype]
+        magnitude = fmt.signless if ones else fmt.nan or 0
+        return np.full_like(bits, magnitude | (fmt.sign_bit if negative else 0))
 
     return nans_become(become)
 

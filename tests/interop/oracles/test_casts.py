@@ -10,10 +10,11 @@ import pytest
 from jax import lax
 from onnx import numpy_helper
 
+from support.cases.references import reduced
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round_verify import verify
 from tensor_round_verify.conversions.patterns import cast_operands
-from tensor_round_verify.conversions.reference import cast, reduced
+from tensor_round_verify.conversions.reference import cast
 from tensor_round_verify.patterns import samples
 from tensor_round_verify.reference import differs
 

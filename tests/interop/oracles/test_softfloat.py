@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import softfloatpy as sf
 
+from support.cases.references import quantized
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round_verify import ROUNDINGS, all_patterns, edges, rounded
-from tensor_round_verify.conversions.linear import dequantized, divided, quantized, quotient_type
+from tensor_round_verify.conversions.linear import dequantized, divided, quotient_type
 from tensor_round_verify.conversions.patterns import cast_operands, code_trials, trials
 from tensor_round_verify.conversions.reference import cast, ends
 from tensor_round_verify.reference import WIDTHS, Bits, bits_type, differs, is_nan

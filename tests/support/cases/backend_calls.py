@@ -10,6 +10,7 @@ from functools import cache
 import numpy as np
 
 from support.cases.array_cases import off_wire, on_wire
+from support.cases.references import reduced
 from tensor_round.contract.call import Call
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.functions import Convert, Function, ReducePrecision
@@ -18,7 +19,7 @@ from tensor_round_service.backends import Backend, Bytes
 from tensor_round_service.backends import in_place as in_place_memory
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.engine.overlap import PIECE_BYTES
-from tensor_round_verify.conversions.reference import cast, reduced
+from tensor_round_verify.conversions.reference import cast
 from tensor_round_verify.patterns import samples
 from tensor_round_verify.reference import FLOATS, Bits, rounded
 

@@ -9,12 +9,13 @@ import numpy as np
 
 from support.cases.array_cases import off_wire, on_wire
 from support.cases.backend_calls import run
+from support.cases.references import faked, quantized
 from tensor_round.contract.call import Call, Parameters
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.functions import Dequantize, FakeQuantize, Linear, Quantize
 from tensor_round.contract.layout import Layout
 from tensor_round_service.backends import Backend
-from tensor_round_verify.conversions.linear import dequantized, expanded, faked, quantized
+from tensor_round_verify.conversions.linear import dequantized, expanded
 from tensor_round_verify.reference import INTEGER_WIDTHS, Bits, bits_type, width
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import CannotVerify
 
 from ..explain import Differs, Explanation
-from ..reference import Bits
+from ..reference import Bits, differs
 from ..report import CallFault, Example, Verdict
 from ..runtimes.forms import Arrays, Form, Values
 from ..runtimes.runtime import TimedOut, patterns
@@ -78,6 +79,16 @@ class Subject:
     elements: Elements
     differs: Differs
     example: MakeExample
+
+    @classmethod
+    def of(cls, arrays: Arrays, source: str, target: str, given: str = "") -> Subject:
+        """One whose results are those of a conversion, or of rounding within one type."""
+        return cls(
+            arrays,
+            Elements(source, target),
+            partial(differs, dtype=target),
+            lambda x, got, want: Example(source, x, got, want, target, given),
+        )
 
     def findings(self, kernel: Kernel, tried: Tried, effort: Effort) -> Findings:
         """What results depend on beside their operands, of those that were tried."""

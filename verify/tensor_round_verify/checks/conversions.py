@@ -14,30 +14,19 @@ from tensor_round.contract.errors import CannotVerify
 
 from ..conversions.blocks.formats import FORMATS, RULES
 from ..conversions.blocks.quantization import BlockDequantization, BlockQuantization
-from ..conversions.conversion import Cast, Dequantization, FakeQuantization, Quantization
+from ..conversions.conversion import Cast, Dequantization, FakeQuantization, Linear, Quantization
 from ..conversions.deviation import AnyHow
 from ..conversions.patterns import Operands, cast_operands
 from ..conversions.reference import decoded, encoded, is_infinite
 from ..patterns import samples
 from ..reference import FLOAT_FORMATS, INTEGER_WIDTHS, ROUNDINGS, Bits, differs, is_nan
-from ..report import Example, Verdict
-from ..runtimes.runtime import (
-    Casts,
-    Dequantizes,
-    DequantizesBlocks,
-    FakeQuantizes,
-    NotSupported,
-    Quantizes,
-    QuantizesBlocks,
-    RoundBits,
-    Runtime,
-)
+from ..report import Verdict
+from ..runtimes.runtime import RoundBits, Runtime
 from .array_forms import Effort, Subject
 from .block_conversions import block_dequantize_verdict, block_quantize_verdict
 from .conversion_verdicts import verdict_on
 from .linear import linear_verdict
 from .repeatability import Tried
-from .sample_arrays import Elements
 
 ConversionOperator = Literal[
     "cast",
@@ -48,15 +37,6 @@ ConversionOperator = Literal[
     "block_dequantize",
 ]
 
-#: The operator of each kind of conversion.
-OPERATORS: dict[type[AnyHow], ConversionOperator] = {
-    Cast: "cast",
-    Quantization: "quantize_linear",
-    Dequantization: "dequantize_linear",
-    FakeQuantization: "fake_quantize",
-    BlockQuantization: "block_quantize",
-    BlockDequantization: "block_dequantize",
-}
 #: The types that each operator converts from, and those that it converts to or through.
 _NARROW = ("float32", "float16", "bfloat16")
 _TYPES = tuple(BY_NAME)
@@ -167,7 +147,7 @@ def _faked(
     return FakeQuantization(source, target, per_axis, blocked, scale, through=through)
 
 
-_MAKERS: dict[str, Callable[..., Quantization | Dequantization]] = {
+_MAKERS: dict[str, Callable[..., Linear]] = {
     "quantize_linear": Quantization,
     "dequantize_linear": Dequantization,
     "fake_quantize": _faked,
@@ -182,7 +162,7 @@ def _linear(
     scale: str,
     is_named: bool,
     mixes_types: bool,
-) -> Iterator[Quantization | Dequantization]:
+) -> Iterator[Linear]:
     """In every layout by scales of one type; by others, and other precisions, per tensor alone."""
     make = partial(_MAKERS[operator], source, target)
     own = make().scale_type
@@ -234,20 +214,13 @@ def conversion_verdict(
 
 @np.errstate(all="ignore")  # what deviations compute may overflow
 def _verdict(runtime: Runtime, how: AnyHow, effort: Effort) -> Verdict:
-    if isinstance(how, Cast) and isinstance(runtime, Casts):
+    if isinstance(how, Cast):
         return _cast_verdict(runtime.cast(how), how, effort)
-    if isinstance(how, FakeQuantization):
-        if isinstance(runtime, FakeQuantizes):
-            return linear_verdict(runtime, runtime.fake_quantize(how), how, effort)
-    elif isinstance(how, Quantization) and isinstance(runtime, Quantizes):
-        return linear_verdict(runtime, runtime.quantize(how), how, effort)
-    if isinstance(how, Dequantization) and isinstance(runtime, Dequantizes):
-        return linear_verdict(runtime, runtime.dequantize(how), how, effort)
-    if isinstance(how, BlockQuantization) and isinstance(runtime, QuantizesBlocks):
+    if isinstance(how, BlockQuantization):
         return block_quantize_verdict(runtime, runtime.block_quantize(how), how, effort)
-    if isinstance(how, BlockDequantization) and isinstance(runtime, DequantizesBlocks):
+    if isinstance(how, BlockDequantization):
         return block_dequantize_verdict(runtime, runtime.block_dequantize(how), how, effort)
-    raise NotSupported(f"it has no {OPERATORS[type(how)]} here")
+    return linear_verdict(runtime, runtime.linear(how), how, effort)
 
 
 def _cast_verdict(cast: RoundBits, how: Cast, effort: Effort) -> Verdict:
@@ -256,12 +229,7 @@ def _cast_verdict(cast: RoundBits, how: Cast, effort: Effort) -> Verdict:
     if how.rules and not how.rule:
         how = by_rule(how, operands, cast(operands.bits))
     tried = Tried.of(cast, operands.bits, how.results(operands), differ)
-    subject = Subject(
-        cast.arrays,
-        Elements(how.source, how.target),
-        differ,
-        lambda x, got, want: Example(how.source, x, got, want, how.target),
-    )
+    subject = Subject.of(cast.arrays, how.source, how.target)
     calls = subject.findings(cast, tried, effort)
     return replace(calls.added_to(verdict_on(how, operands, tried.got)), rule=how.rule)
 

@@ -11,7 +11,7 @@ import numpy as np
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import CannotVerify
 
-from ..conversions.conversion import Dequantization, Quantization
+from ..conversions.conversion import Linear, Quantization
 from ..conversions.linear import expanded
 from ..conversions.patterns import Operands, Trial, code_trials, has_nan, trials
 from ..explain import Differs
@@ -22,9 +22,7 @@ from ..runtimes.runtime import NotSupported, QuantizeBits, Runtime, TimedOut, pa
 from .array_forms import Effort, Findings, Subject
 from .conversion_verdicts import given, verdict_on
 from .repeatability import Tried
-from .sample_arrays import Elements
 
-Linear = Quantization | Dequantization
 #: Shapes with an axis of :data:`~..conversions.patterns.CHANNELS`: ranks 1 to 5, tails of vectors.
 AXES = (
     ((4,), 0),
@@ -89,12 +87,8 @@ def linear_verdict(runtime: Runtime, convert: QuantizeBits, how: Linear, effort:
         calls = _of_axes(convert, how, trial, tried, differ)
     else:
         where = given(how, trial.operands(), 0)
-        subject = Subject(
-            Arrays(partial(_call, convert, trial), runtime.forms, runtime.slow),
-            Elements(how.source, how.target),
-            differ,
-            lambda x, got, want: Example(how.source, x, got, want, how.target, where),
-        )
+        arrays = Arrays(partial(_call, convert, trial), runtime.forms, runtime.slow)
+        subject = Subject.of(arrays, how.source, how.target, where)
         calls = subject.findings(partial(_by, convert, trial), tried, effort)
     first, before = done[0]
     if not calls.unsteady and differ(convert(first), before.first_got).any():

@@ -25,7 +25,6 @@ from ..runtimes.runtime import Adapter, RoundBits
 from .array_forms import Effort, Subject
 from .nans import NanBits, nan_bits
 from .repeatability import Tried
-from .sample_arrays import Elements
 from .tally import Block, Tally, from_one
 
 #: The required result for a NaN: the same bits; or the quiet NaN of IEEE 754 if it is signalling;
@@ -169,12 +168,7 @@ class Judges:
         for found in self._in_order(judged, patterns):
             total.add(found.compared)
             tried = replace(tried, moved=tried.moved or found.tried.moved)
-        subject = Subject(
-            unlocked.arrays,
-            Elements(dtype, dtype),
-            partial(differs, dtype=dtype),
-            lambda x, got, want: Example(dtype, x, got, want),
-        )
+        subject = Subject.of(unlocked.arrays, dtype, dtype)
         calls = subject.findings(unlocked, tried, self._effort)
         return calls.added_to(total.verdict())
 

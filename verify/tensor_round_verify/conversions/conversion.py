@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from tensor_round.contract.dtypes import BY_NAME
 
-from ..faulty_kernels import FORMULAS, TIES, as_tf32, exact, formula
+from ..faulty_kernels import FORMULAS, TIES, as_tf32, exact, flushed, formula
 from ..patterns import aligned
 from ..reference import (
     FLOAT_FORMATS,
     INTEGER_WIDTHS,
     Bits,
     Decision,
-    Format,
     bits_type,
     is_nan,
 )
@@ -59,6 +58,7 @@ DECISIONS: dict[str, Decision] = {
 class Cast:
     """A cast and its rules. The defaults are right; a deviation changes them."""
 
+    operator: ClassVar = "cast"
     source: str
     target: str
     rounding: str
@@ -110,7 +110,7 @@ class Cast:
         bits = operands.bits
         given, source = self._given(bits)
         if self.flushed == "operands":
-            given = _flush(given, FLOAT_FORMATS[source])
+            given = flushed(given, FLOAT_FORMATS[source])
         if self.half_for_odd:
             given = given + ((given & np.uint32(0x10000)) >> np.uint32(1))
             found = (given >> np.uint32(16)).astype(np.uint16)
@@ -121,7 +121,7 @@ class Cast:
             other = cast(bits, self.source, self.target, "ties_to_even", saturate=saturate)
             found = np.where(is_infinite(self.source, bits), other, found)
         if self.flushed == "results":
-            found = _flush(found, FLOAT_FORMATS[self.target])
+            found = flushed(found, FLOAT_FORMATS[self.target])
         if self.flushed == "before":
             fmt = FLOAT_FORMATS[self.target]
             toward = cast(bits, self.source, self.target, "toward_zero", saturate=True)
@@ -181,11 +181,6 @@ class Cast:
             found = negative | bits.dtype.type(fmt.infinity) | payload
         narrow: Bits = found.astype(bits_type(self.target))
         return narrow
-
-
-def _flush(bits: Bits, fmt: Format) -> Bits:
-    sign = bits & bits.dtype.type(fmt.sign_bit)
-    return np.where((bits ^ sign) < 1 << fmt.fraction_bits, sign, bits)
 
 
 #: A function of (operands, scales, their types, the quotients' type or "" for exact ones) that
@@ -283,7 +278,7 @@ class _Linear:
         if not other:
             return scales, real
         there = cast(scales, real, other, "ties_to_even", saturate=False)
-        return (_flush(there, FLOAT_FORMATS[other]) if self.flushed_scales else there), other
+        return (flushed(there, FLOAT_FORMATS[other]) if self.flushed_scales else there), other
 
     def _points(self, operands: Operands) -> Bits:
         """The patterns of the zero points."""
@@ -302,6 +297,7 @@ class _Linear:
 class Quantization(_Linear):
     """ONNX's QuantizeLinear and its rules. The defaults are right; a deviation changes them."""
 
+    operator: ClassVar = "quantize_linear"
     #: Whether numbers beyond a float type become its largest; integers always saturate.
     saturate: bool = True
     rounding: str = "ties_to_even"
@@ -352,8 +348,10 @@ class Quantization(_Linear):
         if self.codes in FLOAT_FORMATS:
             zero_points = self._points(operands)
             return coded(values, zero_points, self.codes, decide, saturate=self.saturate)
-        # x86 converts a NaN, the quotient by a scale that is lost, to the least integer.
-        integers = np.where(values.nan, -1 << 40, nearest_integers(values, decide))
+        # x86 converts a NaN, such as the quotient by a scale that is lost, to the least integer.
+        is_right = self.quotient is divided and not (self.scale_in or self.flushed_scales)
+        integers = nearest_integers(values, decide)
+        integers = integers if is_right else np.where(values.nan, -1 << 40, integers)
         least, most = ends(self.codes)
         if self.clamped_first:
             integers = np.clip(integers, least, most)
@@ -390,6 +388,7 @@ class FakeQuantization(Quantization):
     The defaults are right; a deviation changes them.
     """
 
+    operator: ClassVar = "fake_quantize"
     through: str = "int8"
 
     @property
@@ -417,6 +416,7 @@ class Dequantization(_Linear):
     The defaults are right; a deviation changes them.
     """
 
+    operator: ClassVar = "dequantize_linear"
     rounding: str = "ties_to_even"
     wraps: bool = False
     #: The zero point: "forgotten", or "scaled" and subtracted from the product.
@@ -461,7 +461,8 @@ class Dequantization(_Linear):
         if self.product_in:
             there = cast(found, self.target, self.product_in, "ties_to_even", saturate=False)
             found = cast(there, self.product_in, self.target, "ties_to_even", saturate=False)
-        return _flush(found, fmt) if self.flushed else found
+        return flushed(found, fmt) if self.flushed else found
 
 
-How = Cast | Quantization | Dequantization
+Linear = Quantization | Dequantization
+How = Cast | Linear

@@ -25,7 +25,6 @@ from .reference import (
     decoded,
     encoded,
     read,
-    saturated,
     written,
 )
 
@@ -48,26 +47,6 @@ def expanded(
     for axis, (size, block) in enumerate(zip(shape, blocks, strict=True)):
         parameters = parameters.take(np.arange(size) // block, axis)
     return parameters
-
-
-def quantized(
-    bits: Bits,
-    scales: Bits,
-    zero_points: Bits | None,
-    types: tuple[str, str, str],
-    *,
-    precision: str = "",
-    saturate: bool = True,
-) -> Bits:
-    """Quantize operands; ``types`` are theirs, the scales' and the results'.
-
-    Quotients are rounded to ``precision``, by default the type of the scales; they stay exact if
-    that is ``int32`` or ``float8_e8m0fnu``.
-    """
-    source, scale, target = types
-    dtype = quotient_type(scale, precision)
-    values = read(*divided(bits, scales, (source, scale), dtype))
-    return coded(values, zero_points, target, saturate=saturate)
 
 
 def quotient_type(scale: str, precision: str) -> str:
@@ -93,24 +72,14 @@ def _to_odd(integer: Bits, rest: Bits, half: Bits, negative: Flags) -> Flags:
 
 
 def coded(
-    values: Extended,
-    zero_points: Bits | None,
-    target: str,
-    rounding: str | Decision = "ties_to_even",
-    *,
-    saturate: bool = True,
+    values: Extended, zero_points: Bits, target: str, rounding: str | Decision, *, saturate: bool
 ) -> Bits:
-    """Round quotients to integers, then add zero points; to a float type in the other order."""
-    if target in INTEGER_WIDTHS:
-        added = 0 if zero_points is None else _integers(zero_points, target)
-        return saturated(nearest_integers(values, rounding) + added, target)
-    if zero_points is not None:
-        points = read(zero_points, target)
-        # A quotient of -0 keeps its sign beside a zero point of 0.
-        alike = np.where(points.is_zero, values.numbers.negative, points.numbers.negative)
-        signed = replace(points, numbers=replace(points.numbers, negative=alike))
-        values = _sum(values, signed, _KEPT)
-    return written(values, target, rounding, saturate=saturate)
+    """Add zero points of a float type to quotients, then round."""
+    points = read(zero_points, target)
+    # A quotient of -0 keeps its sign beside a zero point of 0.
+    alike = np.where(points.is_zero, values.numbers.negative, points.numbers.negative)
+    signed = replace(points, numbers=replace(points.numbers, negative=alike))
+    return written(_sum(values, signed, _KEPT), target, rounding, saturate=saturate)
 
 
 def dequantized(
@@ -223,25 +192,3 @@ def nearest_integers(values: Extended, rounding: str | Decision = "ties_to_even"
     magnitude = np.where(vast, np.uint64(_VAST), found).astype(np.int64)
     magnitude = np.where(values.nan, 0, magnitude)
     return np.where(numbers.negative, -magnitude, magnitude)
-
-
-def faked(
-    bits: Bits,
-    scales: Bits,
-    zero_points: Bits | None,
-    types: tuple[str, str, str, str],
-    *,
-    precision: str = "",
-    saturate: bool = True,
-) -> Bits:
-    """Quantize to the third type, and dequantize to the fourth."""
-    source, scale, through, target = types
-    codes = quantized(
-        bits,
-        scales,
-        zero_points,
-        (source, scale, through),
-        precision=precision,
-        saturate=saturate,
-    )
-    return dequantized(codes, scales, zero_points, (through, scale, target))

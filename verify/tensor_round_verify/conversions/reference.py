@@ -248,33 +248,6 @@ def _integral(values: Extended, target: str, rounding: str | Decision, rule: str
     return low.astype(bits_type(target))
 
 
-def reduced(bits: Bits, dtype: str, exponent_bits: int, mantissa_bits: int) -> Bits:
-    """StableHLO's reduce_precision: the fraction rounded to fewer bits, ties to even.
-
-    Then what is beyond the range of fewer bits of exponent is infinity, or NaN in a type without
-    infinity, and what is below its least normal number zero; without fewer, subnormals stay. NaNs
-    are unchanged.
-    """
-    fmt = FLOAT_FORMATS[dtype]
-    wide = bits.astype(np.uint64)
-    sign, magnitude = wide & np.uint64(fmt.sign_bit), wide & np.uint64(fmt.signless)
-    places = np.uint64(max(fmt.fraction_bits - mantissa_bits, 0))
-    integer = magnitude >> places
-    rest, half = magnitude - (integer << places), np.full_like(wide, 1 << int(places) >> 1)
-    moved = decision("ties_to_even")(integer, rest, half, sign > 0) & (rest > 0)
-    found = (integer + moved) << places
-    bias, is_beyond = (1 << exponent_bits - 1) - 1, found > np.uint64(fmt.largest)
-    if bias < fmt.bias:
-        field = (found >> np.uint64(fmt.fraction_bits)).astype(np.int64) - fmt.bias
-        found = np.where(field < 1 - bias, np.uint64(0), found)
-        is_beyond |= field > bias
-    beyond = fmt.infinity if fmt.has_infinity else fmt.nan or fmt.largest
-    found = np.where(is_beyond, np.uint64(beyond), found)
-    if fmt.nans == "-0.0":  # there is one zero
-        sign = np.where(found == 0, np.uint64(0), sign)
-    return np.where(is_nan(dtype, bits), bits, sign | found).astype(bits_type(dtype))
-
-
 def saturated(integers: Integers, target: str) -> Bits:
     """The patterns of integers, clipped to the range of the type."""
     least, most = ends(target)

@@ -13,9 +13,9 @@ from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import CannotVerify
 
 from ..checks.conversion_verdicts import verdict_on
-from ..checks.conversions import OPERATORS, SCALES, SOURCES, TARGETS, by_rule
+from ..checks.conversions import SCALES, SOURCES, TARGETS, by_rule
 from ..checks.rounding import Nans, tensor_verdict
-from ..conversions.conversion import Cast, Dequantization, How, Quantization
+from ..conversions.conversion import Cast, Dequantization, How, Linear, Quantization
 from ..conversions.linear import expanded
 from ..conversions.patterns import Operands, Trial, has_nan
 from ..conversions.reference import read
@@ -24,10 +24,10 @@ from ..report import Verdict
 from ..runtimes import NotSupported, PythonFunction, Runtime
 from ..runtimes.command import Program
 from ..runtimes.model_tensors import Array, Tensor
-from ..runtimes.runtime import Casts, Dequantizes, Quantizes, Rounds
+from ..runtimes.runtime import Adapter
 from .graph import Casting, Dequantizing, Moving, Node, Quantizing, Rounding, Rule
 
-Converting = Casting | Quantizing | Dequantizing
+Scaling = Quantizing | Dequantizing
 
 
 class NoRule(CannotVerify):
@@ -86,7 +86,7 @@ def alone(node: Node, operands: Sequence[Tensor], runtime: Runtime) -> tuple[Ten
     _check_types(operands)
     assert isinstance(rule, Rule)
     if isinstance(rule, Rounding):
-        if not isinstance(runtime, Rounds):
+        if not isinstance(runtime, Adapter):
             raise NotSupported("it has no round here")
         rounding, note = rule.rounding, ""
         if rounding not in runtime.roundings:
@@ -96,20 +96,15 @@ def alone(node: Node, operands: Sequence[Tensor], runtime: Runtime) -> tuple[Ten
                 note = f"it has no {rule.rounding}, so its {rounding} was run"
         bits = runtime.kernel(x.dtype, rounding)(x.bits)
         return Tensor(x.dtype, x.shape, bits), note
-    how = _how(rule, operands)
     try:
-        if isinstance(how, Cast) and isinstance(runtime, Casts):
-            bits = runtime.cast(how)(x.bits)
-        elif isinstance(how, Quantization) and isinstance(runtime, Quantizes):
-            bits = runtime.quantize(how)(_trial(rule, operands))
-        elif isinstance(how, Dequantization) and isinstance(runtime, Dequantizes):
-            bits = runtime.dequantize(how)(_trial(rule, operands))
+        if isinstance(rule, Casting):
+            bits = runtime.cast(_cast(x.dtype, rule))(x.bits)
         else:
-            raise NotSupported(f"it has no {OPERATORS[type(how)]} here")
+            bits = runtime.linear(_linear(rule, operands))(_trial(rule, operands))
     except CannotVerify as error:
         # A function or a program that rounds may be none that converts.
         raise NotSupported(error.reason) from error
-    return Tensor(how.target, x.shape, bits), ""
+    return Tensor(_target(rule, operands), x.shape, bits), ""
 
 
 def _index(x: Tensor, place: int) -> tuple[int, ...]:
@@ -131,22 +126,24 @@ def _target(rule: Rule, operands: Sequence[Tensor]) -> str:
     return rule.target or operands[1].dtype
 
 
-def _how(rule: Converting, operands: Sequence[Tensor]) -> How:
+def _cast(source: str, rule: Casting) -> Cast:
+    """To integers toward zero, else ties to even."""
+    how = Cast(source, rule.target, "ties_to_even", rule.saturate)
+    return replace(how, rounding=how.usual)
+
+
+def _linear(rule: Scaling, operands: Sequence[Tensor]) -> Linear:
     """A rule as a conversion of these operands; raises :class:`NoRule`."""
     source, target = operands[0].dtype, _target(rule, operands)
-    if isinstance(rule, Casting):  # to integers toward zero, else ties to even
-        cast = Cast(source, target, "ties_to_even", rule.saturate)
-        return replace(cast, rounding=cast.usual)
     scale, precision = operands[1], ""
     layout = not rule.block_size and scale.bits.size > 1, rule.block_size != 0
-    how: Quantization | Dequantization = Dequantization(source, target, *layout)
+    how: Linear = Dequantization(source, target, *layout)
     if isinstance(rule, Quantizing):
         how = Quantization(source, target, *layout, saturate=rule.saturate)
         precision = rule.precision
-    operator = OPERATORS[type(how)]
-    if source not in SOURCES[operator] or target not in TARGETS[operator]:
+    if source not in SOURCES[how.operator] or target not in TARGETS[how.operator]:
         raise NoRule(f"no rule is known here for {source} to {target}")
-    if scale.dtype not in SCALES[operator]:
+    if scale.dtype not in SCALES[how.operator]:
         raise NoRule(f"no rule is known here for scales of {scale.dtype}")
     if precision not in ("", *FLOATS):
         raise NoRule(f"no rule is known here for quotients of {precision}")
@@ -158,12 +155,12 @@ def _how(rule: Converting, operands: Sequence[Tensor]) -> How:
     )
 
 
-def _conversion(rule: Converting, operands: Sequence[Tensor]) -> tuple[How, Operands]:
+def _conversion(rule: Casting | Scaling, operands: Sequence[Tensor]) -> tuple[How, Operands]:
     """A rule as a conversion, and its operands; raises :class:`NoRule`."""
-    how, x = _how(rule, operands), operands[0]
+    x = operands[0]
     if isinstance(rule, Casting):
-        return how, Operands.of_cast(x.bits)
-    trial, scale = _trial(rule, operands), operands[1]
+        return _cast(x.dtype, rule), Operands.of_cast(x.bits)
+    how, trial, scale = _linear(rule, operands), _trial(rule, operands), operands[1]
     values = read(scale.bits, scale.dtype)
     if (values.numbers.negative | values.is_zero | values.infinite | values.nan).any():
         raise NoRule("no rule is known here for scales that are not positive and finite")
@@ -171,7 +168,7 @@ def _conversion(rule: Converting, operands: Sequence[Tensor]) -> tuple[How, Oper
     return how, Operands(x.bits, scales, points)
 
 
-def _trial(rule: Quantizing | Dequantizing, operands: Sequence[Tensor]) -> Trial:
+def _trial(rule: Scaling, operands: Sequence[Tensor]) -> Trial:
     """The operands as a runtime gets them."""
     x, scale, *rest = operands
     points: Array = np.zeros(scale.shape, np.int64)
@@ -184,7 +181,7 @@ def _trial(rule: Quantizing | Dequantizing, operands: Sequence[Tensor]) -> Trial
     return Trial(x.bits, scales, points, view, rule.axis, rule.block_size)
 
 
-def _spread(values: Array, shape: tuple[int, ...], rule: Quantizing | Dequantizing) -> Array:
+def _spread(values: Array, shape: tuple[int, ...], rule: Scaling) -> Array:
     """The one of each element: the same for all, or that of its index or block along the axis."""
     rank, axis, block = len(shape), rule.axis, rule.block_size
     if values.size == 1 and not block:

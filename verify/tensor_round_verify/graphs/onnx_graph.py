@@ -239,7 +239,7 @@ def _types(model: Any) -> dict[str, str]:
 
 def _dtype(number: int) -> str:
     """The type of a number in ONNX: one without a row by ONNX's own name."""
-    return _DTYPES.get(number, onnx.TensorProto.DataType.Name(number).lower())
+    return _DTYPES.get(number) or str(onnx.TensorProto.DataType.Name(number)).lower()
 
 
 def _numpy_type(value: Any) -> Any:

@@ -15,7 +15,6 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -102,8 +101,8 @@ class SeparateGraph(Graph):
             self._process.kill()
             how = end_of(self._process.wait())
             raise CannotVerify(f"{doing}: its process {how}{last_line(self._stderr)}") from None
-        if isinstance(answer, _Error):
-            raise answer.kind(answer.detail, answer.reason)
+        if isinstance(answer, CannotVerify):
+            raise answer
         return answer
 
     def _asked(self, question: object) -> Any:
@@ -113,15 +112,6 @@ class SeparateGraph(Graph):
         pickle.dump((self._timeout, question), to)
         to.flush()
         return pickle.load(of)
-
-
-@dataclass(frozen=True, slots=True)
-class _Error:
-    """An error in the other process."""
-
-    kind: type[CannotVerify]
-    detail: str
-    reason: str | None = None
 
 
 def serve() -> None:
@@ -147,9 +137,9 @@ def serve() -> None:
                     runtime = name and open_runtime(name, timeout)
                     answer = getattr(graph, method)(runtime, *arguments, **more)
             except CannotVerify as error:
-                answer = _Error(type(error), error.detail, error.reason)
+                answer = error
             except Exception as error:  # of libraries, which do not publish their classes
-                answer = _Error(CannotVerify, f"{path} is not a valid model: {first_line(error)}")
+                answer = CannotVerify(f"{path} is not a valid model: {first_line(error)}")
             faulthandler.cancel_dump_traceback_later()
             pickle.dump(answer, answers)
             answers.flush()

@@ -128,9 +128,14 @@ class ModelReport:
         """The whole report: for each node and output what each runtime does."""
         lines = [self.model]
         for node in dict.fromkeys(verdict.node for verdict in self.verdicts):
-            lines += ["", *self._about(node)]
+            rows = [verdict for verdict in self.verdicts if verdict.node == node]
+            dtype, shape = rows[0].verdict.dtype.split()[0], list(rows[0].shape)
+            lines += ["", f"{node.name}: {node.operator} of {dtype} {shape}", *_indented(rows)]
         for output in dict.fromkeys(verdict.output for verdict in self.outputs):
-            lines += ["", *self._of_output(output)]
+            own = [verdict for verdict in self.outputs if verdict.output == output]
+            form = f"{own[0].dtype} {list(own[0].shape)}"
+            lines += ["", f"{output}, output of the unchanged model: {form}", *_indented(own)]
+            lines += _indented(row for row in self.differences if row.output == output)
         told = [*map(str, self.unjudged), *self._lacking(), *self._others()]
         return "\n".join(wrapped([*lines, *[""][: len(told)], *told]))
 
@@ -151,20 +156,6 @@ class ModelReport:
         return (
             f"{self.model}: {counted} by {runtimes} {_plural('runtime', runtimes)}, {told}{lacking}"
         )
-
-    def _about(self, node: Node) -> Iterator[str]:
-        own = [verdict for verdict in self.verdicts if verdict.node == node]
-        shape = list(own[0].shape)
-        yield f"{node.name}: {node.operator} of {own[0].verdict.dtype.split()[0]} {shape}"
-        for verdict in own:
-            yield from (f"  {line}" for line in str(verdict).splitlines())
-
-    def _of_output(self, output: str) -> Iterator[str]:
-        own = [verdict for verdict in self.outputs if verdict.output == output]
-        yield f"{output}, output of the unchanged model: {own[0].dtype} {list(own[0].shape)}"
-        for verdict in own:
-            yield from (f"  {line}" for line in str(verdict).splitlines())
-        yield from (f"  {row}" for row in self.differences if row.output == output)
 
     def _lacking(self) -> Iterator[str]:
         """Nodes that get no verdict, those with the same reason in one line."""
@@ -215,6 +206,11 @@ class ModelReport:
             Case(row.runtime or self.model, row.node, "skipped", row.reason) for row in self.lacking
         )
         return junit_document(self.model, [*verdicts, *unjudged, *lacking])
+
+
+def _indented(rows: Iterable[object]) -> Iterator[str]:
+    """The lines of rows."""
+    return (f"  {line}" for row in rows for line in str(row).splitlines())
 
 
 def wrapped(lines: Iterable[str]) -> Iterator[str]:

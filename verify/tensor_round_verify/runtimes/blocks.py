@@ -76,7 +76,7 @@ def open_torchao(_: str, __: float) -> BlockLibrary:
         if fmt == "mxint8":
             raise NotImplementedError("it has no mxint8")
         own, scales = getattr(torch, dtype.name), matrix(scales)
-        packed = torch.from_numpy(matrix(_packed(codes, fmt)))
+        packed = torch.from_numpy(matrix(packed_codes(codes, fmt)))
         if fmt == "nvfp4":
             by = None if tensor_scale == 1 else torch.tensor(tensor_scale)
             scale = torch.from_numpy(scales).view(torch.float8_e4m3fn)
@@ -128,7 +128,7 @@ def _bytes(parts: tuple[Tensor, Tensor], shape: tuple[int, ...]) -> tuple[Array,
     return scales.reshape(*shape[:-1], -1), codes.reshape(*shape[:-1], -1)
 
 
-def _packed(codes: Array, fmt: str) -> Array:
+def packed_codes(codes: Array, fmt: str) -> Array:
     """The codes, of 4 bits two in a byte, the first in its low bits."""
     if fmt not in ("mxfp4_e2m1", "nvfp4"):
         return codes

@@ -18,11 +18,11 @@ from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import CannotVerify
 
 from ..conversions.blocks.quantization import Array, BlockQuantization, Blocks
-from ..conversions.conversion import Cast, Dequantization, FakeQuantization, Quantization
+from ..conversions.conversion import Cast, FakeQuantization, Linear, Quantization
 from ..conversions.patterns import Trial
 from ..deadlines import NotDone, within
-from ..reference import FLOATS, ROUNDINGS, Bits, bits_type
-from .forms import Arrays, Form, Values
+from ..reference import FLOATS, ROUNDINGS, bits_type
+from .forms import Form, Values
 from .runtime import Adapter, NotSupported, QuantizeBits, QuantizeBlocks, RoundBits, TimedOut
 
 #: Placeholders in the command line for the dtype's and the direction's name.
@@ -43,6 +43,7 @@ class Program(Adapter):
     probed = False
     # A stream of any length, also of none, to a program that is started for each.
     forms, slow = Form.LENGTH | Form.EMPTY, True
+    linear_operators = ("quantize_linear", "dequantize_linear", "fake_quantize")
 
     def __init__(self, text: str, timeout: float) -> None:
         self.name = f"cmd:{text}"
@@ -63,56 +64,42 @@ class Program(Adapter):
 
     def _rounds(self, dtype: str, rounding: str) -> Callable[[Values], Values]:
         words = [word.replace(DTYPE, dtype).replace(ROUNDING, rounding) for word in self._words]
-        own = BY_NAME[dtype].numpy
-        return lambda x: self._run(words, x, dtype, dtype).view(own)
+        return lambda x: self._run(words, x, dtype, dtype)
 
     def cast(self, how: Cast) -> RoundBits:
         """The program, which reads elements of the source type and writes the target's."""
-        target = BY_NAME[how.target].numpy
         words = self._filled(
             source=(how.source, "float32"),
             target=(how.target, None),
             rounding=(how.rounding, how.usual),
             saturate=(str(how.saturate).lower(), str(how.usually_saturates).lower()),
         )
-        return RoundBits(
-            lambda bits: self._run(words, bits, how.source, how.target),
-            Arrays(
-                lambda x: self._run(words, x, how.source, how.target).view(target), self.forms, True
-            ),
-        )
 
-    def quantize(self, how: Quantization) -> QuantizeBits:
+        def cast(x: Values) -> Values:
+            return self._run(words, x, how.source, how.target)
+
+        return self._kernel(cast, how.source, how.target)
+
+    def _linear(self, how: Linear) -> QuantizeBits:
         """The program, with the tensor's scale and zero point in its command line."""
-        if not how.saturate:
-            raise NotSupported("a program saturates here")
-        return self._linear(how)
-
-    def dequantize(self, how: Dequantization) -> QuantizeBits:
-        """The program, likewise."""
-        return self._linear(how)
-
-    def fake_quantize(self, how: FakeQuantization) -> QuantizeBits:
-        """The program, likewise; it writes elements of the type that it reads."""
-        return self._linear(how, through=(how.codes, None))
-
-    def _linear(
-        self, how: Quantization | Dequantization, **more: tuple[str, str | None]
-    ) -> QuantizeBits:
         if how.per_axis or how.blocked:
             raise NotSupported("a program has one scale here")
-        own = BY_NAME[how.target].numpy
+        if isinstance(how, Quantization) and not how.saturate:
+            raise NotSupported("a program saturates here")
+        # One that quantizes and dequantizes writes the type that it reads.
+        is_faking = isinstance(how, FakeQuantization)
+        to = {"through": (how.codes, None)} if is_faking else {"target": (how.target, None)}
 
         def convert(trial: Trial) -> Values:
             x, scale, point = how.arrays(trial)
             words = self._filled(
                 source=(how.source, "float32"),
-                **(more or {"target": (how.target, None)}),
+                **to,
                 precision=(how.precision, ""),
                 scale=(repr(float(scale)), None),
                 zero_point=(str(point), "0"),
             )
-            return self._run(words, x, how.source, how.target).view(own)
+            return self._run(words, x, how.source, how.target)
 
         return self._by_trials(convert, how)
 
@@ -147,11 +134,11 @@ class Program(Adapter):
             words = [word.replace(f"{{{name}}}", value) for word in words]
         return words
 
-    def _run(self, words: list[str], bits: Values, source: str, target: str) -> Bits:
+    def _run(self, words: list[str], x: Values, source: str, target: str) -> Values:
         """The program's results, an element of the target type for each operand."""
         own = bits_type(target)
-        size = bits.size * own.itemsize
-        return np.frombuffer(self._all_written(words, bits.tobytes(), size, source), own)
+        written = self._all_written(words, x.tobytes(), x.size * own.itemsize, source)
+        return np.frombuffer(written, own).view(BY_NAME[target].numpy)
 
     def _all_written(self, words: list[str], given: bytes, size: int, source: str) -> bytes:
         """What the program writes; raises :class:`CannotVerify` for other than ``size`` bytes."""

@@ -23,12 +23,18 @@ from ..conversions.blocks.quantization import (
     BlockQuantization,
     Blocks,
 )
-from ..conversions.conversion import Cast, Dequantization, FakeQuantization, Quantization
+from ..conversions.conversion import (
+    Cast,
+    Dequantization,
+    FakeQuantization,
+    Linear,
+    Quantization,
+)
 from ..conversions.patterns import Trial
 from ..conversions.reference import ends
 from ..deadlines import NotDone
 from ..reference import FLOATS, INTEGER_WIDTHS, ROUNDINGS, Bits
-from .forms import Arrays, Values
+from .forms import Values
 from .runtime import (
     Adapter,
     DequantizeBlocks,
@@ -59,6 +65,7 @@ class PythonFunction(Adapter):
     dtypes = tuple(FLOATS)
     concurrent = False
     probed = False
+    linear_operators = ("quantize_linear", "dequantize_linear", "fake_quantize")
 
     def __init__(self, function: Function, timeout: float, name: str | None = None) -> None:
         if not callable(function):
@@ -73,10 +80,13 @@ class PythonFunction(Adapter):
         more = self._named(rounding=rounding)
         return lambda x, **out: self._called(dtype, x, **more, **out)
 
-    def _arrays(self, rounds: Callable[..., object], dtype: str) -> Arrays:
-        """The function, of arrays of any form; with a parameter ``out`` also into an array."""
-        into = (lambda x, out: rounds(x, out=out)) if "out" in self._parameters else None
-        return replace(super()._arrays(rounds, dtype), into=into)
+    def kernel(self, dtype: str, rounding: str) -> RoundBits:
+        """The function; with a parameter ``out`` also into an array."""
+        kernel, rounds = super().kernel(dtype, rounding), self._rounds(dtype, rounding)
+        if "out" not in self._parameters:
+            return kernel
+        arrays = replace(kernel.arrays, into=lambda x, out: rounds(x, out=out))
+        return replace(kernel, arrays=arrays)
 
     def _in_turn(self, call: Callable[[], T]) -> T:
         """What a call returns: the function itself has a thread."""
@@ -90,42 +100,38 @@ class PythonFunction(Adapter):
         if "saturate" not in more and how.saturate != how.usually_saturates:
             raise NotSupported("it has no parameter saturate")
         target = BY_NAME[how.target].numpy
-        return self._by_arrays(
-            lambda x: self._called(how.source, x, target, **more), how.source, how.target
-        )
 
-    def quantize(self, how: Quantization) -> QuantizeBits:
-        """The function; without the parameter zero_point it is symmetric."""
-        if "saturate" not in self._parameters and not how.saturate:
-            raise NotSupported("it has no parameter saturate")
-        return self._linear(how, saturate=how.saturate)
+        def cast(x: Values) -> object:
+            return self._called(how.source, x, target, **more)
 
-    def dequantize(self, how: Dequantization) -> QuantizeBits:
-        """The function, of integers."""
-        return self._linear(how)
+        return self._kernel(cast, how.source, how.target)
 
-    def fake_quantize(self, how: FakeQuantization) -> QuantizeBits:
-        """The function; the type of codes is the zero point's."""
-        least, most = ends(how.codes) if how.codes in INTEGER_WIDTHS else (None, None)
-        if least is None and "quant_min" in self._parameters:
-            raise NotSupported("quant_min and quant_max are those of integers")
-        return self._linear(how, quant_min=least, quant_max=most)
+    def _linear(self, how: Linear) -> QuantizeBits:
+        """The function of an array, scale and zero point, which are 1-d per axis, else 0-d.
 
-    def _linear(self, how: Quantization | Dequantization, **more: object) -> QuantizeBits:
-        """The function of an array, scale and zero point, which are 1-d per axis, else 0-d."""
+        Without the parameter zero_point it is symmetric.
+        """
+        is_faking = isinstance(how, FakeQuantization)
+        back = how.target if isinstance(how, Dequantization) else ""
+        saturate = not isinstance(how, Quantization) or how.saturate
         needed = {
             "axis": how.per_axis,
             "block_size": how.blocked,
             "precision": how.precision,
-            "output_dtype": isinstance(how, Dequantization) and how.scale,
+            "output_dtype": back and how.scale,
+            "saturate": not saturate,
         }
-        optional = {*needed, "saturate", "quant_min", "quant_max"}
+        optional = {*needed, "quant_min", "quant_max"}
+        more: dict[str, object] = {"saturate": saturate}
+        if is_faking and how.codes in INTEGER_WIDTHS:
+            more["quant_min"], more["quant_max"] = ends(how.codes)
+        elif is_faking and "quant_min" in self._parameters:
+            raise NotSupported("quant_min and quant_max are those of integers")
         symmetric = len(set(self._parameters) - optional) == 2
         for name, is_needed in needed.items():
             if is_needed and name not in self._parameters:
                 raise NotSupported(f"it has no parameter {name}")
-        results = "" if isinstance(how, Quantization) else how.target
-        dtypes = {"precision": how.precision, "output_dtype": results}
+        dtypes = {"precision": how.precision, "output_dtype": back}
         more |= {name: BY_NAME[dtype].numpy for name, dtype in dtypes.items() if dtype}
 
         def call(trial: Trial) -> object:

@@ -12,7 +12,7 @@ from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 from tensor_round.contract.errors import CannotVerify
 
-from ..conversions.conversion import Cast, Dequantization, Quantization
+from ..conversions.conversion import Cast, Linear
 from ..conversions.patterns import Trial
 from .forms import Form
 from .runtime import NotSupported, PlainCasts, QuantizeBits, version
@@ -34,6 +34,7 @@ class LiteRT(PlainCasts):
     forms = Form.LENGTH | Form.RANK
     # An interpreter belongs to one thread.
     concurrent = False
+    linear_operators = ("quantize_linear", "dequantize_linear")
 
     def __init__(self, kernels: str, _: float) -> None:
         if kernels not in ("", BUILTIN):
@@ -48,15 +49,9 @@ class LiteRT(PlainCasts):
     def _casts(self, how: Cast) -> Callable[[Any], Any]:
         return self._running(_model("CAST", how.source, how.target))
 
-    def quantize(self, how: Quantization) -> QuantizeBits:
-        """Quantize by a model of QUANTIZE, whose scales and zero points are its result's type."""
-        return self._linear("QUANTIZE", how)
-
-    def dequantize(self, how: Dequantization) -> QuantizeBits:
-        """Dequantize by a model of DEQUANTIZE."""
-        return self._linear("DEQUANTIZE", how)
-
-    def _linear(self, operator: str, how: Quantization | Dequantization) -> QuantizeBits:
+    def _linear(self, how: Linear) -> QuantizeBits:
+        """A model of one operator, whose scales and zero points are the codes' type."""
+        operator = how.operator.removesuffix("_linear").upper()
         if (
             how.mixed
             or how.scale_type != "float32"

@@ -13,7 +13,7 @@ from tensor_round.contract.dtypes import BY_NAME
 from ..conversions.blocks.quantization import Array
 from ..conversions.conversion import Cast
 from ..reference import INTEGER_WIDTHS
-from .blocks import BlockLibrary, matrix
+from .blocks import BlockLibrary, matrix, packed_codes
 from .forms import Form, Values
 from .runtime import FUNCTIONS, Adapter, NotSupported, RoundBits
 
@@ -75,8 +75,7 @@ def _quantize(x: Array, fmt: str, _: str) -> Any:
 
 
 def _dequantize(scales: Array, codes: Array, fmt: str, dtype: Any) -> Array:
-    packed = codes if fmt == "mxfp8_e4m3" else codes[..., ::2] | codes[..., 1::2] << 4
-    words = mx.array(matrix(packed).view(np.uint32))
+    words = mx.array(matrix(packed_codes(codes, fmt)).view(np.uint32))
     kind, by = TYPES[BY_NAME_OF[dtype]], mx.array(matrix(scales))
     found = mx.dequantize(words, by, mode=_mode(fmt), dtype=kind)
     return _numbers(found, dtype).reshape(codes.shape)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import abc
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +11,24 @@ import numpy as np
 import onnx
 from onnx.reference import ReferenceEvaluator
 
-from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import CannotVerify
 
-from ..conversions.conversion import Cast, Dequantization, Quantization
+from ..conversions.conversion import Cast, Linear
 from ..conversions.patterns import Trial
-from ..reference import bits_type
 from .forms import Form, Values
 from .model_tensors import Array, Tensor, by_onnxruntime, tensor_of
 from .onnx_model import DTYPES, OPERATORS, cast_model, is_float8, linear_model, rounding_model
-from .runtime import Adapter, NotSupported, QuantizeBits, RoundBits, by_rank, first_line, version
+from .runtime import (
+    Adapter,
+    NotSupported,
+    QuantizeBits,
+    RoundBits,
+    RunsModel,
+    RunsOnnx,
+    by_rank,
+    first_line,
+    version,
+)
 
 #: The log severity for errors only.
 ERRORS_ONLY = 3
@@ -29,7 +36,7 @@ ERRORS_ONLY = 3
 ROUND_MODES = {"ties_to_even": "nearest", "toward_positive": "up", "toward_zero": "down"}
 
 
-class _Onnx(Adapter, abc.ABC):
+class _Onnx(Adapter, RunsOnnx):
     """Runs models of one node: Round, Ceil, Floor; Cast, QuantizeLinear."""
 
     dtypes = DTYPES
@@ -37,11 +44,15 @@ class _Onnx(Adapter, abc.ABC):
     forms = Form.LENGTH | Form.EMPTY | Form.RANK
     concurrent = True
     mixes_types = True
-    runs_models = True
+    linear_operators = ("quantize_linear", "dequantize_linear")
 
-    @abc.abstractmethod
-    def _running(self, model: bytes) -> Callable[[Mapping[str, Any]], Any]:
+    def _running(self, model: bytes) -> Callable[[Mapping[str, Any]], Array]:
         """A function that runs the model on its named inputs; raises :class:`NotSupported`."""
+        try:
+            run = self._loaded(model)
+        except Exception as error:  # of many classes, which the packages do not publish
+            raise NotSupported(first_line(error)) from error
+        return lambda given: run(given, ["y"])["y"].array()
 
     def _of_x(self, model: bytes) -> Callable[[Values], Any]:
         run = self._running(model)
@@ -59,25 +70,11 @@ class _Onnx(Adapter, abc.ABC):
         if how.saturate and not is_float8(how.target):
             raise NotSupported(f"ONNX's Cast to {how.target} cannot be asked to saturate")
         mode = modes[how.rounding]
-        running = by_rank(lambda rank: self._of_x(cast_model(how, rank, mode)))
+        return self._casting(by_rank(lambda rank: self._of_x(cast_model(how, rank, mode))), how)
 
-        def cast(x: Values) -> object:
-            found = running(x)
-            # ONNX Runtime returns 8-bit floats as unsigned integers.
-            is_raw = isinstance(found, np.ndarray) and found.dtype == bits_type(how.target)
-            return found.view(BY_NAME[how.target].numpy) if is_raw else found
+    def _linear(self, how: Linear) -> QuantizeBits:
+        """By models of QuantizeLinear-25 or DequantizeLinear-25."""
 
-        return self._casting(cast, how)
-
-    def quantize(self, how: Quantization) -> QuantizeBits:
-        """Quantize by models of QuantizeLinear-25."""
-        return self._linear(how)
-
-    def dequantize(self, how: Dequantization) -> QuantizeBits:
-        """Dequantize by models of DequantizeLinear-25."""
-        return self._linear(how)
-
-    def _linear(self, how: Quantization | Dequantization) -> QuantizeBits:
         @cache
         def running(ranks: tuple[int, int], *options: tuple[str, int]) -> Callable[..., Any]:
             return self._running(linear_model(how, ranks, dict(options)))
@@ -104,33 +101,9 @@ class OnnxRuntime(_Onnx):
         self._provider = _provider(provider, onnxruntime.get_available_providers())
         self.name = f"onnxruntime {version(onnxruntime)}, {self._provider}"
 
-    def _running(self, model: bytes) -> Callable[[Mapping[str, Any]], Any]:
-        try:
-            session = _session(model, [self._provider])
-        except Exception as error:  # of many classes, which the package does not publish
-            raise NotSupported(first_line(error)) from error
-        (output,) = (value.name for value in session.get_outputs())
-
-        def run(given: Mapping[str, Any]) -> Any:
-            # session.run makes NumPy arrays, and has none of bfloat16 and float8_e5m2.
-            found = by_onnxruntime(session, given, [output])[output]
-            return found.array()
-
-        return run
-
-    def run_onnx(
-        self,
-        model: bytes | Path,
-        given: Mapping[str, Array],
-        names: Sequence[str],
-        *,
-        strict: bool = False,
-    ) -> dict[str, Tensor]:
-        """The outputs of a session on the provider."""
-        with self._loading():
-            session = _session(model, [self._provider], strict=strict)
-        with self._failures_of("the model"):
-            return by_onnxruntime(session, given, names)
+    def _loaded(self, model: bytes | Path, *, strict: bool = False) -> RunsModel:
+        """By a session, since session.run has no arrays of bfloat16 and float8_e5m2."""
+        return partial(by_onnxruntime, _session(model, [self._provider], strict=strict))
 
 
 class OnnxReference(_Onnx):
@@ -139,26 +112,18 @@ class OnnxReference(_Onnx):
     def __init__(self, _: str, __: float) -> None:
         self.name = f"onnx {version(onnx)}, reference evaluator"
 
-    def _running(self, model: bytes) -> Callable[[Mapping[str, Any]], Any]:
-        evaluator = ReferenceEvaluator(onnx.load_model_from_string(model))
-        return lambda given: evaluator.run(None, dict(given))[0]
+    def _loaded(self, model: bytes | Path, *, strict: bool = False) -> RunsModel:
+        """By the evaluator, which has no options."""
+        is_path = isinstance(model, Path)
+        loaded = onnx.load(model) if is_path else onnx.load_model_from_string(model)
+        evaluator = ReferenceEvaluator(loaded)
 
-    def run_onnx(
-        self,
-        model: bytes | Path,
-        given: Mapping[str, Array],
-        names: Sequence[str],
-        *,
-        strict: bool = False,
-    ) -> dict[str, Tensor]:
-        """The outputs of the evaluator, which has no options."""
-        with self._loading():
-            is_path = isinstance(model, Path)
-            loaded = onnx.load(model) if is_path else onnx.load_model_from_string(model)
-            evaluator = ReferenceEvaluator(loaded)
-        with self._failures_of("the model"), np.errstate(all="ignore"):
-            found = evaluator.run(list(names), dict(given))
-        return {name: tensor_of(value) for name, value in zip(names, found, strict=True)}
+        def run(given: Mapping[str, Array], names: Sequence[str]) -> dict[str, Tensor]:
+            with np.errstate(all="ignore"):
+                found = evaluator.run(list(names), dict(given))
+            return {name: tensor_of(value) for name, value in zip(names, found, strict=True)}
+
+        return run
 
 
 def _provider(wanted: str, available: list[str]) -> str:

@@ -12,24 +12,33 @@ from tensor_round.contract.errors import CannotVerify
 from tensor_round.contract.operators.dialects import openvino as dialect
 from tensor_round.contract.operators.operator import name_in
 
-from ..conversions.conversion import Cast, Dequantization, FakeQuantization, Quantization
+from ..conversions.conversion import Cast, FakeQuantization, Linear
 from ..conversions.patterns import Trial
 from ..conversions.reference import ends
 from ..reference import INTEGER_WIDTHS, WIDTHS
 from .forms import Form, Values
 from .model_tensors import Array, Tensor, for_openvino, infer, of_openvino
-from .runtime import NotLoaded, NotSupported, PlainCasts, QuantizeBits, by_rank, version
+from .runtime import (
+    NotLoaded,
+    NotSupported,
+    PlainCasts,
+    QuantizeBits,
+    RunsModel,
+    RunsOnnx,
+    by_rank,
+    version,
+)
 
 MODES = {rounding.value: mode for mode, rounding in dialect.MODES.items()}
 
 
-class OpenVINO(PlainCasts):
+class OpenVINO(PlainCasts, RunsOnnx):
     """OpenVINO on one device: operators with the execution mode ACCURACY, models by defaults."""
 
     dtypes = tuple(WIDTHS)
     operators = MODES
     forms = Form.LENGTH | Form.EMPTY | Form.RANK
-    runs_models = True
+    linear_operators = ("quantize_linear", "dequantize_linear", "fake_quantize")
     # An infer request belongs to one thread.
     concurrent = False
     strict_options = "EXECUTION_MODE_HINT ACCURACY"
@@ -55,15 +64,10 @@ class OpenVINO(PlainCasts):
         target = name_in(dialect.DTYPES, how.target)
         return self._compiled(how.source, how.target, lambda ops, x: ops.convert(x, target))
 
-    def quantize(self, how: Quantization) -> QuantizeBits:
-        """Quantize by ONNX's QuantizeLinear, as OpenVINO's reader converts it."""
-        return self._linear(how)
-
-    def dequantize(self, how: Dequantization) -> QuantizeBits:
-        """Dequantize by ONNX's DequantizeLinear, likewise."""
-        return self._linear(how)
-
-    def _linear(self, how: Quantization | Dequantization) -> QuantizeBits:
+    def _linear(self, how: Linear) -> QuantizeBits:
+        """By ONNX's operators, as OpenVINO's reader converts them."""
+        if isinstance(how, FakeQuantization):
+            return self._faking(how)
         try:
             from .onnx_model import linear_model, with_constants
         except ImportError as error:
@@ -84,12 +88,11 @@ class OpenVINO(PlainCasts):
 
         return self._by_trials(call, how)
 
-    def fake_quantize(self, how: FakeQuantization) -> QuantizeBits:
-        """Quantize by FakeQuantize-1, between the numbers of the least and the largest code."""
+    def _faking(self, how: FakeQuantization) -> QuantizeBits:
+        """By FakeQuantize-1, between the numbers of the least and the largest code."""
         if how.codes not in INTEGER_WIDTHS or how.blocked or how.mixed or how.source == "int32":
             raise NotSupported(f"it does not quantize through {how.codes} in this way")
         import openvino
-        from openvino import opset5
 
         self.slow = True
         least, most = ends(how.codes)
@@ -103,36 +106,31 @@ class OpenVINO(PlainCasts):
                 ((end - point.astype(np.int64)) * scale.astype(np.float64)).astype(x.dtype)
                 for end in (least, most)
             )
-            operand = for_openvino(x)
-            parameter = opset5.parameter(list(operand.shape), operand.element_type)
             low, high = (
                 openvino.op.Constant(for_openvino(each.reshape(sizes))) for each in (lows, highs)
             )
-            node = opset5.fake_quantize(parameter, low, high, low, high, most - least + 1)
-            request = self.infer_request(openvino.Model([node], [parameter]), strict=True)
-            request.set_input_tensor(operand)
-            infer(request)
-            return of_openvino(request.get_output_tensor()).array()
+
+            def make(ops: Any, parameter: Any) -> Any:
+                return ops.fake_quantize(parameter, low, high, low, high, most - least + 1)
+
+            operand = for_openvino(x)
+            form = operand.element_type, list(operand.shape)
+            return self._of_node(make, *form, strict=True)(operand).array()
 
         return self._by_trials(call, how)
 
-    def run_onnx(
-        self,
-        model: bytes | Path,
-        given: Mapping[str, Array],
-        names: Sequence[str],
-        *,
-        strict: bool = False,
-    ) -> dict[str, Tensor]:
-        """The outputs of the model as OpenVINO's reader of ONNX converts it."""
-        with self._loading():
-            read = self._core.read_model(model)
-            # Inputs that no result depends on are gone, as is one of which only the type counts.
-            left = {name for port in read.inputs for name in port.get_names()}
-            request = self.infer_request(read, strict=strict)
-        with self._failures_of("the model"):
+    def _loaded(self, model: bytes | Path, *, strict: bool = False) -> RunsModel:
+        """As OpenVINO's reader of ONNX converts it."""
+        read = self._core.read_model(model)
+        # Inputs that no result depends on are gone, as is one of which only the type counts.
+        left = {name for port in read.inputs for name in port.get_names()}
+        request = self._request(read, strict=strict)
+
+        def run(given: Mapping[str, Array], names: Sequence[str]) -> dict[str, Tensor]:
             self._infer(request, {name: array for name, array in given.items() if name in left})
             return {name: of_openvino(request.get_tensor(name)) for name in names}
+
+        return run
 
     def run_ir(
         self,
@@ -156,25 +154,22 @@ class OpenVINO(PlainCasts):
                     parameter.output(0).set_names({parameter.get_friendly_name()})
             ports = (name.split(" ", 1) for name in names)
             model.add_results([opset5.result(ops[node].output(int(port))) for port, node in ports])
-            request = self.infer_request(model, strict=strict)
+            request = self._request(model, strict=strict)
         with self._failures_of("the model"):
             self._infer(request, given)
             return [of_openvino(tensor) for tensor in request.output_tensors]
 
     def run_alone(self, operator: str, attributes: Mapping[str, str], x: Array) -> Tensor:
         """The result of one of OpenVINO's operators with a single operand."""
-        import openvino
-        from openvino import opset5
+
+        def make(ops: Any, parameter: Any) -> Any:
+            return getattr(ops, operator)(parameter, **attributes)
 
         with self._loading():
             operand = for_openvino(x)
-            parameter = opset5.parameter(list(operand.shape), operand.element_type)
-            node = getattr(opset5, operator)(parameter, **attributes)
-            request = self.infer_request(openvino.Model([node], [parameter]))
+            run = self._of_node(make, operand.element_type, list(operand.shape))
         with self._failures_of("the operator"):
-            request.set_input_tensor(operand)
-            infer(request)
-            return of_openvino(request.get_output_tensor())
+            return run(operand)
 
     def read(self, path: Path) -> Any:
         """The model in a file; raises :class:`CannotVerify`."""
@@ -188,37 +183,55 @@ class OpenVINO(PlainCasts):
             request.set_tensor(name, for_openvino(array))
         infer(request)
 
-    def infer_request(self, model: Any, *, strict: bool = False) -> Any:
+    def _request(self, model: Any, *, strict: bool = False) -> Any:
         """An infer request of a model, compiled for the device."""
         # Without the hint a CPU with bfloat16 instructions may round float32 in bfloat16.
         hint = {"EXECUTION_MODE_HINT": "ACCURACY"} if strict else {}
         return self._core.compile_model(model, self._device, hint).create_infer_request()
 
     # OpenVINO's nodes, and the modules that make them, have no annotations.
+    def _of_node(
+        self,
+        make: Callable[[Any, Any], Any],
+        element: Any,
+        shape: Sequence[int],
+        *,
+        strict: bool = False,
+    ) -> Callable[[Any], Tensor]:
+        """The results of the node that ``make`` returns for opset5 and a parameter."""
+        import openvino
+        from openvino import opset5
+
+        parameter = opset5.parameter(shape, element)
+        model = openvino.Model([make(opset5, parameter)], [parameter])
+        request = self._request(model, strict=strict)
+
+        def run(operand: Any) -> Tensor:
+            request.set_input_tensor(operand)
+            infer(request)
+            return of_openvino(request.get_output_tensor())
+
+        return run
+
     def _compiled(
         self, dtype: str, target: str, make: Callable[[Any, Any], Any]
     ) -> Callable[[Values], object]:
-        """A function of arrays by the node that ``make`` returns for opset5 and a parameter.
+        """A function of arrays by the node that ``make`` returns; see :meth:`_of_node`.
 
         It raises :class:`NotSupported` if the node does not compile for this device.
         """
         import openvino
-        from openvino import opset5
 
         element = getattr(openvino.Type, name_in(dialect.DTYPES, dtype), None)
 
         def compiled(rank: int) -> Callable[[Values], Values]:
             try:
-                parameter = opset5.parameter([-1] * rank, element)
-                node = make(opset5, parameter)
-                request = self.infer_request(openvino.Model([node], [parameter]), strict=True)
+                of_operand = self._of_node(make, element, [-1] * rank, strict=True)
             except Exception as error:  # of classes that the bindings do not document
                 raise NotSupported(self._told(error)) from error
 
             def run(x: Values) -> Values:
-                request.set_input_tensor(for_openvino(x))
-                infer(request)
-                found = of_openvino(request.get_output_tensor())
+                found = of_operand(for_openvino(x))
                 if found.dtype != target:
                     raise CannotVerify(
                         f"{self.name} returned {found.dtype} for {dtype} to {target}"

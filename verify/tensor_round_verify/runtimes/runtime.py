@@ -10,7 +10,7 @@ from functools import cache, cached_property
 from importlib import metadata
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,7 +19,8 @@ from tensor_round.contract.errors import CannotVerify
 
 from ..conversions.blocks.formats import BlockFormat
 from ..conversions.blocks.quantization import BlockDequantization, BlockQuantization, Blocks
-from ..conversions.conversion import Cast, Dequantization, FakeQuantization, Quantization
+from ..conversions.conversion import Cast, Linear
+from ..conversions.deviation import AnyHow
 from ..conversions.patterns import Trial
 from ..deadlines import Worker
 from ..patterns import aligned
@@ -31,18 +32,23 @@ T = TypeVar("T")
 #: Quantizes an array into blocks; the other decodes them.
 QuantizeBlocks = Callable[[Values], Blocks]
 DequantizeBlocks = Callable[[Blocks], Bits]
+#: The outputs of a model, by its inputs and their names.
+RunsModel = Callable[[Mapping[str, Array], Sequence[str]], dict[str, Tensor]]
 
 
 @dataclass(frozen=True, slots=True)
 class RoundBits:
     """Rounds patterns of one dtype in one direction, or casts them; ``arrays`` have any form."""
 
-    function: Callable[[Bits], Bits]
     arrays: Arrays
+    source: str
+    target: str
+    who: str
 
     def __call__(self, bits: Bits) -> Bits:
         """The patterns of the results, of one dimension as the operands."""
-        return self.function(bits)
+        found = self.arrays.call(values(bits, self.source))
+        return patterns(found, bits.shape, self.target, self.who)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,91 +75,11 @@ class NotLoaded(CannotVerify):
     """The runtime cannot load a model."""
 
 
-@runtime_checkable
-class Rounds(Protocol):
-    """A runtime that rounds; each of these methods raises :class:`NotSupported`."""
-
-    #: The dtypes and directions that are verified by default; some may not be supported.
-    dtypes: tuple[str, ...]
-    roundings: tuple[str, ...]
-    #: What the default of ``dtypes`` assumes, as a sentence.
-    assumed: str
-
-    def kernel(self, dtype: str, rounding: str) -> RoundBits:
-        """The function that rounds one dtype in one direction."""
-
-
-@runtime_checkable
-class Casts(Protocol):
-    """A runtime that casts."""
-
-    def cast(self, how: Cast) -> RoundBits:
-        """The function that does this cast."""
-
-
-@runtime_checkable
-class Quantizes(Protocol):
-    """A runtime that quantizes."""
-
-    def quantize(self, how: Quantization) -> QuantizeBits:
-        """The function that quantizes by each tensor's scales and zero points."""
-
-
-@runtime_checkable
-class Dequantizes(Protocol):
-    """A runtime that dequantizes."""
-
-    def dequantize(self, how: Dequantization) -> QuantizeBits:
-        """The function that dequantizes by each tensor's scales and zero points."""
-
-
-@runtime_checkable
-class FakeQuantizes(Protocol):
-    """A runtime that quantizes and dequantizes in one call."""
-
-    def fake_quantize(self, how: FakeQuantization) -> QuantizeBits:
-        """The function that returns the numbers that each tensor's codes stand for."""
-
-
-@runtime_checkable
-class QuantizesBlocks(Protocol):
-    """A runtime that quantizes into blocks."""
-
-    def block_quantize(self, how: BlockQuantization) -> QuantizeBlocks:
-        """The function that quantizes arrays, whose last dimension has blocks."""
-
-
-@runtime_checkable
-class DequantizesBlocks(Protocol):
-    """A runtime that decodes blocks."""
-
-    def block_dequantize(self, how: BlockDequantization) -> DequantizeBlocks:
-        """The function that decodes scales and elements, as patterns of the target type."""
-
-
-@runtime_checkable
-class RunsOnnx(Protocol):
-    """A runtime that runs ONNX models."""
-
-    name: str
-
-    def run_onnx(
-        self,
-        model: bytes | Path,
-        given: Mapping[str, Array],
-        names: Sequence[str],
-        *,
-        strict: bool = False,
-    ) -> dict[str, Tensor]:
-        """The outputs ``names`` of an ONNX model for these inputs, by the runtime's defaults.
-
-        ``strict`` sets the runtime's strict options. Raises :class:`NotLoaded` if it cannot load
-        the model, and :class:`CannotVerify` if it fails.
-        """
-
-
 class Runtime:
-    """The base of the runtimes of this package, each of which fulfils some of these protocols."""
+    """The base of the runtimes of this package: it has no operator.
+
+    Each method that returns a function raises :class:`NotSupported` for what the runtime lacks.
+    """
 
     #: The name, with version and device.
     name: str
@@ -164,6 +90,8 @@ class Runtime:
     slow = False
     #: Whether the types of its scales and quotients are others than those of its numbers.
     mixes_types = False
+    #: The operators of linear quantization that it has.
+    linear_operators: tuple[str, ...] = ()
     #: Whether it runs models, and the name by which a process opens it to do so.
     runs_models = False
     opened_as = ""
@@ -184,6 +112,28 @@ class Runtime:
         """End its thread."""
         self.worker.close()
 
+    def cast(self, how: Cast) -> RoundBits:
+        """The function that does this cast."""
+        raise _lacking(how)
+
+    def linear(self, how: Linear) -> QuantizeBits:
+        """The function that quantizes, or back, by each tensor's scales and zero points."""
+        if how.operator not in self.linear_operators:
+            raise _lacking(how)
+        return self._linear(how)
+
+    def _linear(self, how: Linear) -> QuantizeBits:
+        """That of one of the ``linear_operators``."""
+        raise _lacking(how)
+
+    def block_quantize(self, how: BlockQuantization) -> QuantizeBlocks:
+        """The function that quantizes arrays, whose last dimension has blocks."""
+        raise _lacking(how)
+
+    def block_dequantize(self, how: BlockDequantization) -> DequantizeBlocks:
+        """The function that decodes scales and elements, as patterns of the target type."""
+        raise _lacking(how)
+
     def _in_turn(self, call: Callable[[], T]) -> T:
         """What a call returns, if several threads may not call it from its own thread."""
         return call() if self.concurrent else self.worker.within(None, call)
@@ -198,38 +148,19 @@ class Runtime:
         with self._failures_of(dtype):
             return self._in_turn(call)
 
-    def _arrays_by(self, function: Callable[[Values], object], dtype: str) -> Arrays:
-        """Arrays as they are, by a function of NumPy arrays."""
+    def _kernel(self, function: Callable[[Values], object], source: str, target: str) -> RoundBits:
+        """A kernel that calls a function of NumPy arrays."""
 
-        def rounds(x: Values) -> object:
-            return self._called_with(function, x, dtype)
+        def call(x: Values) -> object:
+            return self._called_with(function, x, source)
 
-        return Arrays(rounds, self.forms, self.slow)
-
-    def _by_arrays(
-        self,
-        function: Callable[[Values], object],
-        dtype: str,
-        target: str = "",
-        arrays: Arrays | None = None,
-    ) -> RoundBits:
-        """A kernel that calls a function of NumPy arrays; with ``target`` it casts to that."""
-
-        def kernel(bits: Bits) -> Bits:
-            result = self._called_with(function, values(bits, dtype), dtype)
-            if target:
-                return self._converted(result, target, bits.size)
-            return patterns(result, bits.shape, dtype, self.name)
-
-        return RoundBits(kernel, arrays or self._arrays_by(function, dtype))
+        return RoundBits(Arrays(call, self.forms, self.slow), source, target, self.name)
 
     def _casting(self, function: Callable[[Values], object], how: Cast) -> RoundBits:
         """A cast by a function of NumPy arrays, if it casts one element."""
-        return probed(self._by_arrays(function, how.source, how.target), how.source)
+        return probed(self._kernel(function, how.source, how.target))
 
-    def _by_trials(
-        self, function: Callable[[Trial], object], how: Quantization | Dequantization
-    ) -> QuantizeBits:
+    def _by_trials(self, function: Callable[[Trial], object], how: Linear) -> QuantizeBits:
         """A function that quantizes by one that returns a NumPy array."""
 
         def call(trial: Trial) -> object:
@@ -321,17 +252,12 @@ class Adapter(Runtime, abc.ABC):
 
     def kernel(self, dtype: str, rounding: str) -> RoundBits:
         """The function that rounds one dtype in one direction."""
-        rounds = self._rounds(dtype, rounding)
-        kernel = self._by_arrays(rounds, dtype, arrays=self._arrays(rounds, dtype))
-        return probed(kernel, dtype) if self.probed else kernel
+        kernel = self._kernel(self._rounds(dtype, rounding), dtype, dtype)
+        return probed(kernel) if self.probed else kernel
 
     @abc.abstractmethod
     def _rounds(self, dtype: str, rounding: str) -> Callable[..., object]:
         """The function of arrays of any of the ``forms``."""
-
-    def _arrays(self, rounds: Callable[..., object], dtype: str) -> Arrays:
-        """How it rounds arrays of several forms in one direction."""
-        return self._arrays_by(rounds, dtype)
 
     def _operator(self, dtype: str, rounding: str) -> Any:
         """The runtime's operator for dtype and direction."""
@@ -353,6 +279,34 @@ class PlainCasts(Adapter):
     @abc.abstractmethod
     def _casts(self, how: Cast) -> Callable[..., object]:
         """The function of arrays of any of the ``forms``."""
+
+
+class RunsOnnx(Runtime, abc.ABC):
+    """The base of those that run ONNX models."""
+
+    runs_models = True
+
+    def run_onnx(
+        self,
+        model: bytes | Path,
+        given: Mapping[str, Array],
+        names: Sequence[str],
+        *,
+        strict: bool = False,
+    ) -> dict[str, Tensor]:
+        """The outputs ``names`` of a model for these inputs, by the runtime's defaults.
+
+        ``strict`` sets the runtime's strict options. Raises :class:`NotLoaded` if it cannot load
+        the model, and :class:`CannotVerify` if it fails.
+        """
+        with self._loading():
+            run = self._loaded(model, strict=strict)
+        with self._failures_of("the model"):
+            return run(given, names)
+
+    @abc.abstractmethod
+    def _loaded(self, model: bytes | Path, *, strict: bool = False) -> RunsModel:
+        """The function that runs a model; raises errors of any class."""
 
 
 # What runtimes' functions return has no annotations.
@@ -381,13 +335,24 @@ def patterns(result: object, shape: tuple[int, ...], dtype: str, who: str) -> Bi
     return np.ascontiguousarray(result).view(bits_type(dtype)).reshape(shape)
 
 
-def probed(kernel: RoundBits, dtype: str) -> RoundBits:
+def probed(kernel: RoundBits) -> RoundBits:
     """The kernel, if it rounds one element; else raises :class:`NotSupported` with its error."""
     try:
-        kernel(np.zeros(1, bits_type(dtype)))
+        kernel(np.zeros(1, bits_type(kernel.source)))
     except CannotVerify as error:
         raise NotSupported(error.reason) from error
     return kernel
+
+
+def _lacking(how: AnyHow) -> NotSupported:
+    return NotSupported(f"it has no {how.operator} here")
+
+
+def check_types(library: Any, *names: str) -> None:
+    """Raise :class:`NotSupported` for a type that a library does not name."""
+    for name in names:
+        if not hasattr(library, name):
+            raise NotSupported(f"it has no type {name}")
 
 
 def first_line(error: BaseException) -> str:

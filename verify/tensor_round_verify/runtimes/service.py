@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from tensor_round.clients.client import Client
 from tensor_round.contract.dtypes import BY_NAME
@@ -11,7 +11,7 @@ from tensor_round.contract.operators.onnx_types import DTYPES, NEWEST_OPSET
 from tensor_round.contract.operators.operator import name_in
 from tensor_round.contract.rounding import Rounding
 
-from ..conversions.conversion import Cast, Dequantization, FakeQuantization, Quantization
+from ..conversions.conversion import Cast, FakeQuantization, Linear, Quantization
 from ..conversions.patterns import Trial
 from ..reference import ROUNDINGS, WIDTHS
 from .forms import Values
@@ -26,6 +26,7 @@ class Service(Adapter):
     roundings = ROUNDINGS
     concurrent = True
     mixes_types = True
+    linear_operators = ("quantize_linear", "dequantize_linear", "fake_quantize")
     probed = False
 
     def __init__(self, url: str, timeout: float) -> None:
@@ -47,16 +48,7 @@ class Service(Adapter):
 
         return self._casting(self._calling(cast), how)
 
-    def quantize(self, how: Quantization) -> QuantizeBits:
-        """ONNX's QuantizeLinear."""
-        precision = {"precision": name_in(DTYPES, how.precision)} if how.precision else {}
-        return self._linear(how, "y", {"saturate": int(how.saturate), **precision})
-
-    def dequantize(self, how: Dequantization) -> QuantizeBits:
-        """ONNX's DequantizeLinear."""
-        return self._linear(how, "x", {"output_dtype": name_in(DTYPES, how.target)})
-
-    def fake_quantize(self, how: FakeQuantization) -> QuantizeBits:
+    def _faking(self, how: FakeQuantization) -> QuantizeBits:
         """The client's, by ONNX's rules."""
         through = BY_NAME[how.codes].numpy
 
@@ -70,11 +62,18 @@ class Service(Adapter):
 
         return self._by_trials(self._calling(fake), how)
 
-    def _linear(
-        self, how: Quantization | Dequantization, side: str, options: Mapping[str, int | str]
-    ) -> QuantizeBits:
+    def _linear(self, how: Linear) -> QuantizeBits:
+        """ONNX's QuantizeLinear and DequantizeLinear."""
+        if isinstance(how, FakeQuantization):
+            return self._faking(how)
+        side, operator = "x", "DequantizeLinear"
+        options: dict[str, object] = {"output_dtype": name_in(DTYPES, how.target)}
+        if isinstance(how, Quantization):
+            side, operator = "y", "QuantizeLinear"
+            options = {"saturate": int(how.saturate)}
+            if how.precision:
+                options["precision"] = name_in(DTYPES, how.precision)
         names = ("input", f"{side}_scale", f"{side}_zero_point")
-        operator = "QuantizeLinear" if side == "y" else "DequantizeLinear"
 
         def convert(trial: Trial) -> Values:
             tensors = [Tensor.of(array) for array in how.arrays(trial)]

@@ -14,7 +14,7 @@ from tensor_round.contract.errors import CannotVerify
 
 from ..conversions.conversion import Cast
 from .forms import Form, Values
-from .runtime import FUNCTIONS, NotSupported, PlainCasts, first_line, version
+from .runtime import FUNCTIONS, PlainCasts, check_types, first_line, version
 
 
 # tinygrad's tensors have annotations that this package cannot see.
@@ -47,9 +47,7 @@ class Tinygrad(PlainCasts):
         return lambda x: self._computed(lambda t: getattr(t, function)(), x, dtype, dtype)
 
     def _casts(self, how: Cast) -> Callable[[Values], Values]:
-        for dtype in (how.source, how.target):
-            if not hasattr(dtypes, _name(dtype)):
-                raise NotSupported(f"it has no type {dtype}")
+        check_types(dtypes, _name(how.source), _name(how.target))
         kind = getattr(dtypes, _name(how.target))
         return lambda x: self._computed(lambda t: t.cast(kind), x, how.source, how.target)
 

@@ -12,12 +12,20 @@ import torch
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import CannotVerify
 
-from ..conversions.conversion import Cast, FakeQuantization, Quantization
+from ..conversions.conversion import Cast, FakeQuantization, Linear
 from ..conversions.patterns import Trial
 from ..conversions.reference import ends
 from ..reference import FLOATS, INTEGER_WIDTHS
 from .forms import Values
-from .runtime import FUNCTIONS, NotSupported, PlainCasts, QuantizeBits, first_line, version
+from .runtime import (
+    FUNCTIONS,
+    NotSupported,
+    PlainCasts,
+    QuantizeBits,
+    check_types,
+    first_line,
+    version,
+)
 
 #: Its types of quantized tensors.
 KINDS = {"int8": "qint8", "uint8": "quint8"}
@@ -29,6 +37,7 @@ class Torch(PlainCasts):
 
     dtypes = (*FLOATS, *INTEGER_WIDTHS)
     operators = FUNCTIONS
+    linear_operators = ("quantize_linear", "fake_quantize")
     concurrent = True
 
     def __init__(self, device: str, _: float) -> None:
@@ -43,9 +52,7 @@ class Torch(PlainCasts):
         return self._running(getattr(torch, self._operator(dtype, rounding)), dtype)
 
     def _casts(self, how: Cast) -> Callable[[Values], Values]:
-        for dtype in (how.source, how.target):
-            if not hasattr(torch, dtype):
-                raise NotSupported(f"it has no type {dtype}")
+        check_types(torch, how.source, how.target)
         target = getattr(torch, how.target)
         return self._running(lambda x: x.to(target), how.target)
 
@@ -54,8 +61,10 @@ class Torch(PlainCasts):
         own = BY_NAME[target].numpy
         return lambda x: of_torch(function(for_torch(x).to(self._device)).cpu(), own)
 
-    def quantize(self, how: Quantization) -> QuantizeBits:
+    def _linear(self, how: Linear) -> QuantizeBits:
         """Quantize float32 to int8 or uint8, per tensor or per channel."""
+        if isinstance(how, FakeQuantization):
+            return self._faking(how)
         if how.source != "float32" or how.target not in KINDS or how.mixed:
             raise NotSupported(f"it does not quantize {how.source} to {how.target}")
         if how.blocked:
@@ -80,7 +89,7 @@ class Torch(PlainCasts):
 
         return self._by_trials(quantize, how)
 
-    def fake_quantize(self, how: FakeQuantization) -> QuantizeBits:
+    def _faking(self, how: FakeQuantization) -> QuantizeBits:
         """Fake-quantize to the ends of an integer type, per tensor or per channel."""
         if how.codes not in INTEGER_WIDTHS or how.blocked or how.mixed:
             raise NotSupported(f"it does not quantize through {how.codes} in this way")

@@ -16,7 +16,7 @@ from tensor_round.contract.dtypes import BY_NAME
 
 from ..conversions.conversion import Cast
 from .forms import Form, Values
-from .runtime import NotSupported, PlainCasts, version
+from .runtime import NotSupported, PlainCasts, check_types, version
 from .torch import for_torch, of_torch
 
 #: Elements of a program of a kernel.
@@ -59,9 +59,7 @@ class Triton(PlainCasts):
     def _casts(self, how: Cast) -> Callable[[Values], Values]:
         if how.source == "float64":
             raise NotSupported("it has no casts of float64 here")
-        for dtype in (how.source, how.target):
-            if not hasattr(torch, dtype):
-                raise NotSupported(f"it has no type {dtype}")
+        check_types(torch, how.source, how.target)
         return _running(_cast, how.target)
 
 

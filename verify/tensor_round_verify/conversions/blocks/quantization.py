@@ -7,7 +7,7 @@ a deviation rounds: a product of scales and a middle between two elements has at
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -82,6 +82,7 @@ class BlockQuantization(_Blocks):
     scales of NVFP4 are relative to a float32 of the tensor.
     """
 
+    operator: ClassVar = "block_quantize"
     element_rounding: str = "ties_to_even"
     amax_in: str = ""
     operands_in: str = ""
@@ -208,6 +209,7 @@ class BlockDequantization(_Blocks):
     Operands have the codes of elements in ``bits``, and those of their scales in ``scales``.
     """
 
+    operator: ClassVar = "block_dequantize"
     least: str = ""
     #: By what the scales of E8M0 are multiplied.
     factor: float = 1.0
