@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import Fault, InvalidDescriptor
 from ..quoting import not_accepted
 from ..rounding import Rounding
+from .model import RANK_LIMIT
 from .operator import Kind
 
 if TYPE_CHECKING:
@@ -33,10 +34,10 @@ class Version:
 
     name: str
     title: str
-    selected_by: tuple[str | int, ...]
     dtypes: tuple[str, ...]
-    min_rank: int
-    max_rank: int
+    selected_by: tuple[str | int, ...] = ()
+    min_rank: int = 0
+    max_rank: int = RANK_LIMIT
     model_version: str = "1"
     attributes: Mapping[str, Any] = field(default_factory=dict)
     scales: tuple[str, ...] = ()
@@ -126,9 +127,9 @@ class Operator:
 
     ``descriptor`` and ``object`` are the operator in JSON and in Python; the object's first
     attribute is the mode, if there are modes, and the target type of any kind that has one.
-    ``selected_by`` are
-    the values of the dialect's field for the operator, which tell it from the others. ``model`` has
-    its names in ``/v2``, and ``words`` its form as one word; None if it has none.
+    ``selected_by`` are the values of the dialect's field for the operator, which tell it from the
+    others: by default its name. ``model`` has its names in ``/v2``, and ``words`` its form as one
+    word; None if it has none.
 
     ``version_field`` and ``mode_field`` are the paths of the descriptor's fields that select a
     version and a rounding direction; None where there is no choice. ``dtypes`` and ``modes`` map
@@ -145,7 +146,7 @@ class Operator:
     words: Words | None
     versions: tuple[Version, ...]
     dtypes: Mapping[str, str]
-    selected_by: tuple[str, ...]
+    selected_by: tuple[str, ...] = ()
     version_field: str | None = None
     mode_field: str | None = None
     modes: Mapping[str, Rounding] = field(default_factory=dict)
@@ -153,6 +154,10 @@ class Operator:
     target_field: str | None = None
     unsigned_dtypes: Mapping[str, str] = field(default_factory=dict)
     unspecified: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.selected_by:
+            object.__setattr__(self, "selected_by", (self.name,))
 
     @property
     def dialect(self) -> str:

@@ -139,6 +139,9 @@ def _as_tuple(value: object) -> tuple[object, ...]:
 Size = Annotated[int, Field(ge=0, lt=SIZE_LIMIT)]
 #: Sizes or strides.
 Sizes = Annotated[Sequence[int], PerDimension(Size)]
+Shape = Annotated[
+    Sizes, Field(description="Elements along each dimension; 0 makes an empty tensor.")
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,10 +191,15 @@ def _error(message: str) -> PydanticCustomError:
     return PydanticCustomError("one_of", "{message}", {"message": message})
 
 
+def enumeration(names: Iterable[str]) -> dict[Any, str]:
+    """The spellings of an enumeration whose names have no other."""
+    return {name: name for name in names}
+
+
 def c_enumeration(prefix: str, values: Mapping[str, int]) -> dict[str | int, str]:
     """The spellings of a C enumeration: the name without its prefix, with it, and the integer."""
     return {
-        **{name: name for name in values},
+        **enumeration(values),
         **{prefix + name: name for name in values},
         **{value: name for name, value in values.items()},
     }

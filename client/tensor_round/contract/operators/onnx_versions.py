@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 from ..errors import Fault
 from ..quoting import shown
 from .dialect import Version
-from .model import RANK_LIMIT, OperatorDescriptor
+from .model import OperatorDescriptor
 from .onnx_types import DTYPES, NEWEST_OPSET
 
 _ROUNDED = ("FLOAT16", "FLOAT", "DOUBLE")
@@ -89,8 +89,6 @@ def _versions(operator: str) -> tuple[Version, ...]:
                 dtypes=dtypes,
                 scales=scales,
                 results=results,
-                min_rank=0,
-                max_rank=RANK_LIMIT,
                 model_version=str(oldest),
                 attributes={"opset_version": oldest},
             )

@@ -16,7 +16,7 @@ from ...dtypes import BY_NAME, AnyDType
 from ...layout import Layout
 from ...rounding import Rounding
 from ..dialect import FLOAT_TO_INTEGER, Dialect, ModelNames, Operator, Version, Words
-from ..model import RANK_LIMIT, OneOf, OperatorDescriptor, Sizes, Strict
+from ..model import OneOf, OperatorDescriptor, Sizes, Strict, enumeration
 from ..operator import CastOperator, RoundOperator, canonical_name, sizes_of
 
 __all__ = [
@@ -48,7 +48,7 @@ _DTYPES = (
     "uint64",
 )
 #: Named by the first version of the standard, which had all four functions.
-VERSION = Version("2021.12", "array_api", (), _DTYPES, 0, RANK_LIMIT, "2021.12")
+VERSION = Version("2021.12", "array_api", _DTYPES, model_version="2021.12")
 
 _REJECTED: dict[str | int, str] = {
     name: f"got {name}; send its real and imaginary parts as a {part} tensor each. {VERSION.takes}"
@@ -56,7 +56,7 @@ _REJECTED: dict[str | int, str] = {
 }
 _TARGETS = OneOf(
     "array_api: astype",
-    {name: name for name in _DTYPES},
+    enumeration(_DTYPES),
     {"bool": "got bool: a conversion to bool rounds nothing; compare with 0"},
 )
 
@@ -64,7 +64,7 @@ _TARGETS = OneOf(
 class ArrayAPIArray(Strict):
     """An array, packed in C order."""
 
-    dtype: Annotated[str, OneOf(VERSION.title, {name: name for name in _DTYPES}, _REJECTED)]
+    dtype: Annotated[str, OneOf(VERSION.title, enumeration(_DTYPES), _REJECTED)]
     shape: Sizes = Field(description="Elements along each dimension; 0 makes an empty array.")
 
 
@@ -78,7 +78,7 @@ class ArrayAPIDescriptor(OperatorDescriptor):
     }
 
     dialect: Literal["array_api"] = "array_api"
-    op: Annotated[str, OneOf(VERSION.title, {name: name for name in MODES})] = Field(
+    op: Annotated[str, OneOf(VERSION.title, enumeration(MODES))] = Field(
         description="The function; all of them return integers unchanged."
     )
     x: ArrayAPIArray
@@ -152,7 +152,7 @@ class ArrayAPIAstype(CastOperator):
 DIALECT = Dialect(
     title="Array API",
     operator_field="op",
-    spellings={name: name for name in (*MODES, "astype")},
+    spellings=enumeration((*MODES, "astype")),
     operators=(
         Operator(
             name="round",
@@ -162,7 +162,7 @@ DIALECT = Dialect(
             words=Words("", ("OP",), ", ".join(MODES), required=1),
             selected_by=tuple(MODES),
             versions=(VERSION,),
-            dtypes={name: name for name in _DTYPES},
+            dtypes=enumeration(_DTYPES),
             mode_field="op",
             modes=MODES,
         ),
@@ -172,9 +172,8 @@ DIALECT = Dialect(
             object=ArrayAPIAstype,
             model=ModelNames("array_api_astype", "x", "out"),
             words=Words("astype"),
-            selected_by=("astype",),
             versions=(VERSION,),
-            dtypes={name: name for name in _DTYPES},
+            dtypes=enumeration(_DTYPES),
             target_field="dtype",
             unspecified=FLOAT_TO_INTEGER,
         ),

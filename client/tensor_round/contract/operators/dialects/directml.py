@@ -430,7 +430,6 @@ def _directed(name: str, made: type[RoundOperator]) -> Operator:
         object=made,
         model=ModelNames(f"directml_{operator.lower()}", "InputTensor", "OutputTensor"),
         words=Words(name, ("FEATURE_LEVEL",)),
-        selected_by=(operator,),
         version_field="feature_level",
         versions=tuple(VERSIONS[operator].values()),
         dtypes={name: DTYPES[name] for name in _ROUNDED},
@@ -451,7 +450,6 @@ DIALECT = Dialect(
                 "directml_element_wise_round", "InputTensor", "OutputTensor", "rounding_mode"
             ),
             words=Words("", ("MODE", "FEATURE_LEVEL"), ", ".join(MODES), required=1),
-            selected_by=("ELEMENT_WISE_ROUND",),
             version_field="feature_level",
             versions=tuple(VERSIONS["ELEMENT_WISE_ROUND"].values()),
             dtypes={name: DTYPES[name] for name in _ROUNDED},
@@ -466,7 +464,6 @@ DIALECT = Dialect(
             object=DirectMLCast,
             model=ModelNames("directml_cast", "InputTensor", "OutputTensor"),
             words=Words("CAST", ("FEATURE_LEVEL",)),
-            selected_by=("CAST",),
             version_field="feature_level",
             versions=tuple(VERSIONS["CAST"].values()),
             dtypes=DTYPES,

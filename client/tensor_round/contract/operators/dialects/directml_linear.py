@@ -321,7 +321,6 @@ def _row(made: type[_DirectMLLinear], unspecified: Mapping[str, str]) -> Operato
             parameters=("ScaleTensor", "ZeroPointTensor"),
         ),
         words=Words(name.removeprefix("ELEMENT_WISE_"), ("FEATURE_LEVEL",)),
-        selected_by=(name,),
         version_field="feature_level",
         versions=versions,
         dtypes={one: dtype for one, dtype in DTYPES.items() if one in types},

@@ -27,7 +27,7 @@ from ..dialect import (
     Version,
     overlap_fault,
 )
-from ..model import RANK_LIMIT, OneOf, OperatorDescriptor, Size, Sizes, Strict
+from ..model import OneOf, OperatorDescriptor, Shape, Size, Sizes, Strict, enumeration
 from ..operator import CastOperator, RoundOperator, canonical_name, sizes_of
 
 __all__ = [
@@ -41,24 +41,24 @@ __all__ = [
 ]
 
 _NAMES = tuple(dtype.name for dtype in ROUNDABLE)
-VERSION = Version("2019", "ieee754: roundToIntegral", (), _NAMES, 0, RANK_LIMIT)
+VERSION = Version("2019", "ieee754: roundToIntegral", _NAMES)
 _REJECTED: dict[str | int, str] = {
     name: f"got {name}: {NOT_CLOSED}; {VERSION.title} takes every other dtype"
     for name in BY_NAME
     if name not in _NAMES
 }
-CONVERT_VERSION = Version("2019", "ieee754: convertFormat", (), tuple(BY_NAME), 0, RANK_LIMIT)
+CONVERT_VERSION = Version("2019", "ieee754: convertFormat", tuple(BY_NAME))
 MODES: dict[str, Rounding] = {rounding.value: rounding for rounding in Rounding}
 
 
 class IEEE754Tensor(Strict):
     """A tensor and its layout."""
 
-    dtype: Annotated[str, OneOf(VERSION.title, {name: name for name in _NAMES}, _REJECTED)] = Field(
+    dtype: Annotated[str, OneOf(VERSION.title, enumeration(_NAMES), _REJECTED)] = Field(
         description="The element type; little-endian on the wire. Types of 4 bits have two "
         "elements a byte, the first in its low half."
     )
-    shape: Sizes = Field(description="Elements along each dimension; 0 makes an empty tensor.")
+    shape: Shape
     strides: Sizes | None = Field(
         default=None,
         description="Distances between neighbours, in elements; null is packed C order. "
@@ -94,7 +94,7 @@ class IEEE754Descriptor(OperatorDescriptor):
     operation: Literal["roundToIntegral"] = Field(
         default="roundToIntegral", description="roundToIntegral by default."
     )
-    rounding: Annotated[str, OneOf(VERSION.title, {name: name for name in MODES})] = Field(
+    rounding: Annotated[str, OneOf(VERSION.title, enumeration(MODES))] = Field(
         default="ties_to_even",
         description="The rounding direction; ties_to_even by default.",
     )
@@ -130,7 +130,7 @@ def _laid_out(function: Function, source: Layout, target: Layout) -> Call:
     return Call(function, source, target, source.byte_length)
 
 
-_CONVERT_TYPE = OneOf(CONVERT_VERSION.title, {name: name for name in BY_NAME})
+_CONVERT_TYPE = OneOf(CONVERT_VERSION.title, enumeration(BY_NAME))
 
 
 class IEEE754Operand(IEEE754Tensor):
@@ -170,7 +170,7 @@ class IEEE754ConvertDescriptor(OperatorDescriptor):
 
     dialect: Literal["ieee754"] = "ieee754"
     operation: Literal["convertFormat"]
-    rounding: Annotated[str, OneOf(CONVERT_VERSION.title, {name: name for name in MODES})] = Field(
+    rounding: Annotated[str, OneOf(CONVERT_VERSION.title, enumeration(MODES))] = Field(
         default="ties_to_even",
         description="The rounding direction; ties_to_even by default.",
     )
@@ -248,7 +248,7 @@ class IEEE754Convert(CastOperator):
 DIALECT = Dialect(
     title="IEEE 754",
     operator_field="operation",
-    spellings={name: name for name in ("roundToIntegral", "convertFormat")},
+    spellings=enumeration(("roundToIntegral", "convertFormat")),
     operators=(
         Operator(
             name="roundToIntegral",
@@ -256,9 +256,8 @@ DIALECT = Dialect(
             object=IEEE754Round,
             model=ModelNames("round", mode_parameter="rounding"),
             words=None,
-            selected_by=("roundToIntegral",),
             versions=(VERSION,),
-            dtypes={name: name for name in _NAMES},
+            dtypes=enumeration(_NAMES),
             mode_field="rounding",
             modes=MODES,
         ),
@@ -268,9 +267,8 @@ DIALECT = Dialect(
             object=IEEE754Convert,
             model=ModelNames("cast", mode_parameter="rounding"),
             words=None,
-            selected_by=("convertFormat",),
             versions=(CONVERT_VERSION,),
-            dtypes={name: name for name in BY_NAME},
+            dtypes=enumeration(BY_NAME),
             mode_field="rounding",
             modes=MODES,
             target_field="output.dtype",

@@ -9,15 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
-
 from ...call import Call
 from ...dtypes import BY_NAME, NOT_CLOSED, AnyDType, DType, DTypeName
 from ...errors import Fault, InvalidDescriptor
 from ...layout import Layout
 from ...rounding import Rounding
 from ..dialect import FLOAT_TO_INTEGER, NAN_TO_FLOAT, Dialect, ModelNames, Operator, Version, Words
-from ..model import RANK_LIMIT, OneOf, OperatorDescriptor, Sizes
+from ..model import OneOf, OperatorDescriptor, Shape, enumeration
 from ..operator import CastOperator, RoundOperator, canonical_name, name_in, sizes_of
 
 __all__ = ["MLIRConvert", "MLIRConvertDescriptor", "MLIRDescriptor", "MLIRRound"]
@@ -36,7 +34,7 @@ DTYPES = {
     **{"f8E4M3FNUZ": "float8_e4m3fnuz", "f8E5M2FNUZ": "float8_e5m2fnuz"},
     "f4E2M1FN": "float4_e2m1fn",
 }
-VERSION = Version("1", "mlir: math", (), tuple(DTYPES), 0, RANK_LIMIT)
+VERSION = Version("1", "mlir: math", tuple(DTYPES))
 #: Floats that cannot be rounded, and why.
 REJECTED = {"f8E8M0FNU": f"got f8E8M0FNU: {NOT_CLOSED}"}
 _REJECTED: dict[str | int, str] = {
@@ -54,8 +52,8 @@ CONVERT_DTYPES = {
     **FLOAT_TYPES,
     **{name: f"int{width}" for name, width in _INTEGER_TYPES.items()},
 }
-CONVERT_VERSION = Version("1", "mlir: arith", (), tuple(CONVERT_DTYPES), 0, RANK_LIMIT)
-_ConvertType = Annotated[str, OneOf(CONVERT_VERSION.title, {name: name for name in CONVERT_DTYPES})]
+CONVERT_VERSION = Version("1", "mlir: arith", tuple(CONVERT_DTYPES))
+_ConvertType = Annotated[str, OneOf(CONVERT_VERSION.title, enumeration(CONVERT_DTYPES))]
 #: Of each operation, what operand and result are: a float, or an integer with or without sign.
 _KINDS: dict[str, tuple[str, str]] = {
     "arith.extf": ("float", "float"),
@@ -78,9 +76,9 @@ class MLIRDescriptor(OperatorDescriptor):
     }
 
     dialect: Literal["mlir"] = "mlir"
-    op: Annotated[str, OneOf(VERSION.title, {name: name for name in MODES})]
-    element_type: Annotated[str, OneOf(VERSION.title, {name: name for name in DTYPES}, _REJECTED)]
-    shape: Sizes = Field(description="Elements along each dimension; 0 makes an empty tensor.")
+    op: Annotated[str, OneOf(VERSION.title, enumeration(MODES))]
+    element_type: Annotated[str, OneOf(VERSION.title, enumeration(DTYPES), _REJECTED)]
+    shape: Shape
 
     def resolve(self) -> Call:
         """The call of this descriptor; raises :class:`InvalidDescriptor`."""
@@ -142,10 +140,10 @@ class MLIRConvertDescriptor(OperatorDescriptor):
     }
 
     dialect: Literal["mlir"] = "mlir"
-    op: Annotated[MLIRConvertOp, OneOf(CONVERT_VERSION.title, {name: name for name in _KINDS})]
+    op: Annotated[MLIRConvertOp, OneOf(CONVERT_VERSION.title, enumeration(_KINDS))]
     element_type: _ConvertType
     result_element_type: _ConvertType
-    shape: Sizes = Field(description="Elements along each dimension; 0 makes an empty tensor.")
+    shape: Shape
 
     def resolve(self) -> Call:
         """The call of this descriptor; raises :class:`InvalidDescriptor`."""
@@ -232,7 +230,7 @@ def _name_of(dtype: str) -> str:
 DIALECT = Dialect(
     title="MLIR",
     operator_field="op",
-    spellings={name: name for name in (*MODES, *_KINDS)},
+    spellings=enumeration((*MODES, *_KINDS)),
     operators=(
         Operator(
             name="math",

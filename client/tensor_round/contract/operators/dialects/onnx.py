@@ -18,7 +18,7 @@ from ...errors import InvalidDescriptor
 from ...layout import Layout
 from ...rounding import Rounding
 from ..dialect import FLOAT_TO_INTEGER, NAN_TO_FLOAT, Dialect, ModelNames, Operator, Words
-from ..model import OneOf, Sizes, Strict
+from ..model import OneOf, Shape, Strict, enumeration
 from ..onnx_types import DTYPES, NEWEST_OPSET, NUMBERS, OnnxCastOpset, OnnxFloorOpset, OnnxOpset
 from ..onnx_versions import VERSIONS, OnnxOperatorDescriptor
 from ..operator import CastOperator, RoundOperator, canonical_name, name_in, sizes_of
@@ -65,7 +65,7 @@ _CAST_TYPES = VERSIONS["Cast"][-1].dtypes
 def _spellings(names: Sequence[str]) -> dict[str | int, str]:
     """TensorProto.DataType names, and the type strings of the specification's constraints."""
     return {
-        **{name: name for name in names},
+        **enumeration(names),
         **{f"tensor({name.lower()})": name for name in names},
     }
 
@@ -96,7 +96,7 @@ class OnnxTensor(Strict):
         description="The name in TensorProto.DataType, or the full type string. "
         "BFLOAT16 needs opset 22 or newer for Round, 13 for Floor and Ceil."
     )
-    shape: Sizes = Field(description="Elements along each dimension; 0 makes an empty tensor.")
+    shape: Shape
 
 
 class OnnxCastTensor(Strict):
@@ -105,7 +105,7 @@ class OnnxCastTensor(Strict):
     elem_type: Annotated[str, OneOf("onnx: Cast", _spellings(_CAST_TYPES), _REJECTED)] = Field(
         description="The name in TensorProto.DataType, or the full type string."
     )
-    shape: Sizes = Field(description="Elements along each dimension; 0 makes an empty tensor.")
+    shape: Shape
 
 
 class OnnxDescriptor(OnnxOperatorDescriptor):
@@ -294,7 +294,6 @@ def _operator(name: str, made: type[RoundOperator], rounding: Rounding) -> Opera
         object=made,
         model=ModelNames(f"onnx_{name.lower()}"),
         words=Words("" if first else name, ("OPSET",), choices, are_integers=True),
-        selected_by=(name,),
         version_field="opset_version",
         versions=versions,
         dtypes={name: DTYPES[name] for name in versions[-1].dtypes},
@@ -305,7 +304,7 @@ def _operator(name: str, made: type[RoundOperator], rounding: Rounding) -> Opera
 DIALECT = Dialect(
     title="ONNX",
     operator_field="op_type",
-    spellings={name: name for name in VERSIONS},
+    spellings=enumeration(VERSIONS),
     operators=(
         _operator("Round", OnnxRound, Rounding.TIES_TO_EVEN),
         _operator("Floor", OnnxFloor, Rounding.TOWARD_NEGATIVE),
@@ -316,7 +315,6 @@ DIALECT = Dialect(
             object=OnnxCast,
             model=ModelNames("onnx_cast", "input", "output"),
             words=Words("Cast", ("OPSET",), f"9 to {NEWEST_OPSET}", are_integers=True),
-            selected_by=("Cast",),
             version_field="opset_version",
             versions=VERSIONS["Cast"],
             dtypes={name: DTYPES[name] for name in _CAST_TYPES},

@@ -20,7 +20,7 @@ from ...errors import Fault, InvalidDescriptor
 from ...functions import Dequantize, Linear, Quantize
 from ...layout import Layout
 from ..dialect import ModelNames, Operator, Words
-from ..model import OneOf, OperatorDescriptor, Sizes, Strict
+from ..model import OneOf, OperatorDescriptor, Shape, Strict, enumeration
 from ..onnx_types import DTYPES, NEWEST_OPSET, NUMBERS, OnnxLinearOpset
 from ..onnx_versions import (
     FLOATS,
@@ -45,7 +45,7 @@ _SIX_BITS = "types of six bits are not served"
 #: The types that any version takes.
 _TYPES = tuple(dict.fromkeys((*types_of("QuantizeLinear"), *types_of("DequantizeLinear"))))
 _SPELLINGS: dict[str | int, str] = {
-    **{name: name for name in _TYPES},
+    **enumeration(_TYPES),
     **{f"tensor({name.lower()})": name for name in _TYPES},
 }
 #: TensorProto's type of an attribute that is left out.
@@ -53,7 +53,7 @@ _UNDEFINED = "UNDEFINED"
 _TYPE_OR_NUMBER: dict[str | int, str] = {
     _UNDEFINED: _UNDEFINED,
     0: _UNDEFINED,
-    **{name: name for name in _TYPES},
+    **enumeration(_TYPES),
     **{NUMBERS[DTYPES[name]]: name for name in _TYPES},
 }
 _OTHERS: dict[str | int, str] = {
@@ -68,7 +68,7 @@ class OnnxLinearTensor(Strict):
     elem_type: Annotated[str, OneOf("onnx: quantization", _SPELLINGS, _OTHERS)] = Field(
         description="The name in TensorProto.DataType, or the full type string."
     )
-    shape: Sizes = Field(description="Elements along each dimension; 0 makes an empty tensor.")
+    shape: Shape
 
     def layout(self, *loc: str) -> Layout:
         """The layout; raises :class:`InvalidDescriptor`."""
@@ -391,7 +391,6 @@ def _row(made: type[_OnnxLinear], unspecified: Mapping[str, str]) -> Operator:
         object=made,
         model=ModelNames(model, "x", "y", parameters=made._parameters),
         words=Words(name, ("OPSET",), f"10 to {NEWEST_OPSET}", are_integers=True),
-        selected_by=(name,),
         version_field="opset_version",
         versions=VERSIONS[name],
         dtypes={one: DTYPES[one] for one in types_of(name)},

@@ -18,7 +18,7 @@ from ...dtypes import BY_NAME, NOT_CLOSED, AnyDType, DTypeName
 from ...layout import Layout
 from ...rounding import Rounding
 from ..dialect import FLOAT_TO_INTEGER, NAN_TO_FLOAT, Dialect, ModelNames, Operator, Version, Words
-from ..model import RANK_LIMIT, OneOf, OperatorDescriptor, Sizes, Strict
+from ..model import OneOf, OperatorDescriptor, Shape, Strict, enumeration
 from ..operator import CastOperator, RoundOperator, canonical_name, name_in, sizes_of
 
 __all__ = [
@@ -50,10 +50,8 @@ DTYPES = {
 }
 #: Types that Convert takes, and no rounding: they are not closed under it.
 CAST_DTYPES = {**DTYPES, "f8e8m0": "float8_e8m0fnu"}
-VERSION = Version("Round-5", "openvino Round-5", ("opset5",), tuple(DTYPES), 0, RANK_LIMIT, "5")
-CONVERT_VERSION = Version(
-    "Convert-1", "openvino Convert-1", ("opset1",), tuple(CAST_DTYPES), 0, RANK_LIMIT
-)
+VERSION = Version("Round-5", "openvino Round-5", tuple(DTYPES), ("opset5",), model_version="5")
+CONVERT_VERSION = Version("Convert-1", "openvino Convert-1", tuple(CAST_DTYPES), ("opset1",))
 _ROUNDINGS = {"Floor": Rounding.TOWARD_NEGATIVE, "Ceiling": Rounding.TOWARD_POSITIVE}
 DEFAULT_MODE = "half_to_even"
 
@@ -61,7 +59,7 @@ DEFAULT_MODE = "half_to_even"
 class OpenVINOData(Strict):
     """The layer's attributes."""
 
-    mode: Annotated[str, OneOf(VERSION.title, {mode: mode for mode in MODES})] = Field(
+    mode: Annotated[str, OneOf(VERSION.title, enumeration(MODES))] = Field(
         default=DEFAULT_MODE,
         description=f"The rule for halves, {DEFAULT_MODE} by default. Both modes return integers "
         "unchanged.",
@@ -83,8 +81,8 @@ _REJECTED: dict[str | int, str] = {
 class OpenVINOTensor(Strict):
     """A tensor of OpenVINO's element types, packed in C order."""
 
-    element_type: Annotated[str, OneOf(VERSION.title, {name: name for name in DTYPES}, _REJECTED)]
-    shape: Sizes = Field(description="Elements along each dimension; 0 makes an empty tensor.")
+    element_type: Annotated[str, OneOf(VERSION.title, enumeration(DTYPES), _REJECTED)]
+    shape: Shape
 
 
 #: Types of Convert that are not served, with the reason.
@@ -92,16 +90,14 @@ _CONVERT_REJECTED: dict[str | int, str] = {
     "boolean": "got boolean: a conversion of boolean rounds nothing; compare with 0, or select "
     f"0 and 1. {CONVERT_VERSION.takes}",
 }
-_CONVERT_TYPE = OneOf(
-    CONVERT_VERSION.title, {name: name for name in CAST_DTYPES}, _CONVERT_REJECTED
-)
+_CONVERT_TYPE = OneOf(CONVERT_VERSION.title, enumeration(CAST_DTYPES), _CONVERT_REJECTED)
 
 
 class OpenVINOConvertTensor(Strict):
     """The operand of a Convert, packed in C order."""
 
     element_type: Annotated[str, _CONVERT_TYPE]
-    shape: Sizes = Field(description="Elements along each dimension; 0 makes an empty tensor.")
+    shape: Shape
 
 
 class OpenVINOConvertData(Strict):
@@ -286,14 +282,13 @@ class OpenVINOConvert(CastOperator):
 
 def _operator(name: str, made: type[RoundOperator]) -> Operator:
     title = f"openvino {name}-1"
-    version = Version(f"{name}-1", title, ("opset1",), tuple(DTYPES), 0, RANK_LIMIT)
+    version = Version(f"{name}-1", title, tuple(DTYPES), ("opset1",))
     return Operator(
         name=name,
         descriptor=OpenVINOFloorDescriptor,
         object=made,
         model=ModelNames(f"openvino_{name.lower()}"),
         words=Words(name),
-        selected_by=(name,),
         version_field="version",
         versions=(version,),
         dtypes=DTYPES,
@@ -304,7 +299,7 @@ def _operator(name: str, made: type[RoundOperator]) -> Operator:
 DIALECT = Dialect(
     title="OpenVINO",
     operator_field="type",
-    spellings={name: name for name in ("Round", *_ROUNDINGS, "Convert")},
+    spellings=enumeration(("Round", *_ROUNDINGS, "Convert")),
     operators=(
         Operator(
             name="Round",
@@ -312,7 +307,6 @@ DIALECT = Dialect(
             object=OpenVINORound,
             model=ModelNames("openvino_round", mode_parameter="mode"),
             words=Words("", ("MODE",), ", ".join(MODES)),
-            selected_by=("Round",),
             version_field="version",
             versions=(VERSION,),
             dtypes=DTYPES,
@@ -327,7 +321,6 @@ DIALECT = Dialect(
             object=OpenVINOConvert,
             model=ModelNames("openvino_convert"),
             words=Words("Convert"),
-            selected_by=("Convert",),
             version_field="version",
             versions=(CONVERT_VERSION,),
             dtypes=CAST_DTYPES,

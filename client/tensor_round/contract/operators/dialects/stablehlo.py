@@ -17,7 +17,7 @@ from ...errors import InvalidDescriptor
 from ...functions import ReducePrecision
 from ...rounding import Rounding
 from ..dialect import FLOAT_TO_INTEGER, NAN_TO_FLOAT, Dialect, ModelNames, Operator, Version, Words
-from ..model import RANK_LIMIT, OneOf, OperatorDescriptor
+from ..model import OneOf, OperatorDescriptor
 from ..operator import CastOperator, RoundOperator
 from ..stablehlo_types import OPERAND, PATTERN, TensorText, layout_of, spellings, tensor_text
 from .mlir import DTYPES as DTYPES
@@ -63,9 +63,9 @@ CONVERT_DTYPES = {
         for width in (4, 8, 16, 32, 64)
     },
 }
-VERSION = Version("1", "stablehlo: rounding", (), tuple(DTYPES), 0, RANK_LIMIT)
-CONVERT_VERSION = Version("1", "stablehlo: convert", (), tuple(CONVERT_DTYPES), 0, RANK_LIMIT)
-REDUCE_VERSION = Version("1", "stablehlo: reduce_precision", (), tuple(DTYPES), 0, RANK_LIMIT)
+VERSION = Version("1", "stablehlo: rounding", tuple(DTYPES))
+CONVERT_VERSION = Version("1", "stablehlo: convert", tuple(CONVERT_DTYPES))
+REDUCE_VERSION = Version("1", "stablehlo: reduce_precision", tuple(DTYPES))
 
 #: An ``i32`` attribute.
 _Bits = Annotated[int, Field(lt=2**31)]
@@ -234,7 +234,6 @@ DIALECT = Dialect(
             object=StableHLOConvert,
             model=ModelNames("stablehlo_convert", "operand", "result"),
             words=Words("convert"),
-            selected_by=("convert",),
             versions=(CONVERT_VERSION,),
             dtypes=CONVERT_DTYPES,
             target_field="result",
@@ -256,7 +255,6 @@ DIALECT = Dialect(
                 required=2,
                 are_integers=True,
             ),
-            selected_by=("reduce_precision",),
             versions=(REDUCE_VERSION,),
             dtypes=DTYPES,
             unspecified={

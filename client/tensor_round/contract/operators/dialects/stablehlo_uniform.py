@@ -44,24 +44,11 @@ _NUMBER = r"[-+]?\d{1,64}(?:\.\d{0,64})?(?:[eE][-+]?\d{1,3})?"
 _PAIR = re.compile(rf"\s*({_NUMBER})(?::(-?\d{{1,10}}))?\s*", re.ASCII)
 _RULE = "stablehlo takes a quantized type such as !quant.uniform<i8:f32, 0.1:-5>"
 VERSIONS = {
-    "uniform_quantize": Version(
-        "1",
-        "stablehlo: uniform_quantize",
-        (),
-        tuple(_EXPRESSED),
-        0,
-        RANK_LIMIT,
-        results=tuple(_STORAGE),
-    ),
-    "uniform_dequantize": Version(
-        "1",
-        "stablehlo: uniform_dequantize",
-        (),
-        tuple(_STORAGE),
-        0,
-        RANK_LIMIT,
-        results=tuple(_EXPRESSED),
-    ),
+    name: Version("1", f"stablehlo: {name}", tuple(source), results=tuple(result))
+    for name, source, result in (
+        ("uniform_quantize", _EXPRESSED, _STORAGE),
+        ("uniform_dequantize", _STORAGE, _EXPRESSED),
+    )
 }
 
 
@@ -254,6 +241,7 @@ class _Uniform(LinearOperator):
 
     #: The descriptor's field that has the quantized type.
     _quantized: ClassVar[str]
+    _form: ClassVar[type[OperatorDescriptor]]
     quantized_type: str
 
     def __post_init__(self) -> None:
@@ -281,21 +269,31 @@ class _Uniform(LinearOperator):
         element = _parts(getattr(descriptor, cls._quantized))[1]
         return cls(**{"quantized_type": element.text})
 
-    def _sizes(
+    def descriptor(
         self,
-        taken: DType,
-        dtype: AnyDType | None,
-        shape: Sequence[int] | None,
-        *parameters: TensorType | None,
-    ) -> str:
-        """The sizes of an operand of that dtype, as text."""
-        for name, one in zip(("scale", "zero_point"), parameters, strict=True):
+        dtype: AnyDType | None = None,
+        shape: Sequence[int] | None = None,
+        scale: TensorType | None = None,
+        zero_point: TensorType | None = None,
+    ) -> OperatorDescriptor:
+        """The ``stablehlo`` descriptor for a tensor of the expressed type, or of the storage type.
+
+        The former is quantized, the latter dequantized.
+        """
+        quantizes, element = self.kind is Kind.QUANTIZE, self._element()
+        for name, one in (("scale", scale), ("zero_point", zero_point)):
             if one is not None:
                 raise InvalidDescriptor.at((name,), "stablehlo: it is in quantized_type: omit it")
+        taken = element.expressed if quantizes else element.storage
         if canonical_name(dtype) != taken.name:
             rule = f"stablehlo: {self.quantized_type} takes {taken.name} here"
             raise InvalidDescriptor.at(("operand",), f"{rule}, got {canonical_name(dtype)}")
-        return "".join(f"{size}x" for size in sizes_of(shape))
+        sizes = "".join(f"{size}x" for size in sizes_of(shape))
+        document = {"op": f"uniform_{self.kind}"}
+        if quantizes:
+            document["operand"] = tensor_text(_EXPRESSED, dtype, shape)
+        document[self._quantized] = f"tensor<{sizes}{self.quantized_type}>"
+        return self._form.read(document)
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,26 +303,11 @@ class StableHLOUniformQuantize(_Uniform):
     """
 
     kind: ClassVar[Kind] = Kind.QUANTIZE
+    _form: ClassVar[type[OperatorDescriptor]] = StableHLOUniformQuantizeDescriptor
     _quantized: ClassVar[str] = "result"
 
     quantized_type: str
     to: AnyDType | None = field(default=None, init=False, compare=False, repr=False)
-
-    def descriptor(
-        self,
-        dtype: AnyDType | None = None,
-        shape: Sequence[int] | None = None,
-        scale: TensorType | None = None,
-        zero_point: TensorType | None = None,
-    ) -> StableHLOUniformQuantizeDescriptor:
-        """The ``stablehlo`` descriptor for a tensor of the expressed type."""
-        sizes = self._sizes(self._element().expressed, dtype, shape, scale, zero_point)
-        document = {
-            "op": "uniform_quantize",
-            "operand": tensor_text(_EXPRESSED, dtype, shape),
-            "result": f"tensor<{sizes}{self.quantized_type}>",
-        }
-        return StableHLOUniformQuantizeDescriptor.read(document)
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,42 +317,24 @@ class StableHLOUniformDequantize(_Uniform):
     """
 
     kind: ClassVar[Kind] = Kind.DEQUANTIZE
+    _form: ClassVar[type[OperatorDescriptor]] = StableHLOUniformDequantizeDescriptor
     _quantized: ClassVar[str] = "operand"
 
     quantized_type: str
     to: AnyDType | None = field(default=None, init=False, compare=False, repr=False)
 
-    def descriptor(
-        self,
-        dtype: AnyDType | None = None,
-        shape: Sequence[int] | None = None,
-        scale: TensorType | None = None,
-        zero_point: TensorType | None = None,
-    ) -> StableHLOUniformDequantizeDescriptor:
-        """The ``stablehlo`` descriptor for a tensor of the storage type."""
-        sizes = self._sizes(self._element().storage, dtype, shape, scale, zero_point)
-        operand = f"tensor<{sizes}{self.quantized_type}>"
-        return StableHLOUniformDequantizeDescriptor.read(
-            {"op": "uniform_dequantize", "operand": operand}
-        )
 
-
-def _row(
-    name: str,
-    descriptor: type[OperatorDescriptor],
-    made: type[_Uniform],
-    unspecified: dict[str, str],
-) -> Operator:
+def _row(made: type[_Uniform], unspecified: dict[str, str]) -> Operator:
+    name = f"uniform_{made.kind}"
     return Operator(
         name=name,
-        descriptor=descriptor,
+        descriptor=made._form,
         object=made,
         model=ModelNames(f"stablehlo_{name}", "operand", "result"),
         words=Words(name, ("QUANTIZED_TYPE",), required=1, is_text=True),
-        selected_by=(name,),
         versions=(VERSIONS[name],),
         dtypes={**_EXPRESSED, **_STORAGE},
-        target_field="result" if name == "uniform_quantize" else None,
+        target_field="result" if made.kind is Kind.QUANTIZE else None,
         unspecified=unspecified,
     )
 
@@ -377,14 +342,10 @@ def _row(
 #: The operators' rows in the dialect's table.
 ROWS = (
     _row(
-        "uniform_quantize",
-        StableHLOUniformQuantizeDescriptor,
         StableHLOUniformQuantize,
         {**QUANTIZATION, "quotient or sum beyond the storage type": "saturate"},
     ),
     _row(
-        "uniform_dequantize",
-        StableHLOUniformDequantizeDescriptor,
         StableHLOUniformDequantize,
         {**DEQUANTIZATION, "operand beyond storage_min and storage_max": "computed alike"},
     ),

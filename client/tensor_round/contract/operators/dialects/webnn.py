@@ -17,7 +17,7 @@ from ...dtypes import BY_NAME, AnyDType
 from ...layout import Layout
 from ...rounding import Rounding
 from ..dialect import FLOAT_TO_INTEGER, Dialect, ModelNames, Operator, Version, Words
-from ..model import RANK_LIMIT, OneOf, OperatorDescriptor, Strict
+from ..model import OneOf, OperatorDescriptor, Strict, enumeration
 from ..operator import CastOperator, RoundOperator, canonical_name, sizes_of
 from ..webnn_tensors import SIZES, Shape
 from .webnn_linear import (
@@ -54,17 +54,15 @@ _ROUNDINGS = {
     "floor": Rounding.TOWARD_NEGATIVE,
     "ceil": Rounding.TOWARD_POSITIVE,
 }
-VERSION = Version("1", "webnn: rounding", (), ("float32", "float16"), 0, RANK_LIMIT)
-CAST_VERSION = Version(
-    "1", "webnn: cast", (), tuple(name for name in _DATA_TYPES if name in BY_NAME), 0, RANK_LIMIT
-)
-_CAST_TYPE = OneOf(CAST_VERSION.title, {name: name for name in CAST_VERSION.dtypes})
+VERSION = Version("1", "webnn: rounding", ("float32", "float16"))
+CAST_VERSION = Version("1", "webnn: cast", tuple(name for name in _DATA_TYPES if name in BY_NAME))
+_CAST_TYPE = OneOf(CAST_VERSION.title, enumeration(CAST_VERSION.dtypes))
 
 
 class WebNNTensor(Strict):
     """An MLOperandDescriptor: a tensor packed in C order."""
 
-    dataType: Annotated[str, OneOf(VERSION.title, {name: name for name in VERSION.dtypes})]
+    dataType: Annotated[str, OneOf(VERSION.title, enumeration(VERSION.dtypes))]
     shape: Shape = Field(description=SIZES)
 
 
@@ -176,9 +174,8 @@ def _operator(name: str, made: type[RoundOperator], model: str, word: str) -> Op
         object=made,
         model=ModelNames(model, "input", "output"),
         words=Words(word),
-        selected_by=(name,),
         versions=(VERSION,),
-        dtypes={name: name for name in VERSION.dtypes},
+        dtypes=enumeration(VERSION.dtypes),
         default_rounding=_ROUNDINGS[name],
     )
 
@@ -186,7 +183,7 @@ def _operator(name: str, made: type[RoundOperator], model: str, word: str) -> Op
 DIALECT = Dialect(
     title="WebNN",
     operator_field="op",
-    spellings={name: name for name in (*_ROUNDINGS, "cast", *(row.name for row in ROWS))},
+    spellings=enumeration((*_ROUNDINGS, "cast", *(row.name for row in ROWS))),
     operators=(
         _operator("roundEven", WebNNRoundEven, "webnn_round_even", ""),
         _operator("floor", WebNNFloor, "webnn_floor", "floor"),
@@ -197,9 +194,8 @@ DIALECT = Dialect(
             object=WebNNCast,
             model=ModelNames("webnn_cast", "input", "output"),
             words=Words("cast"),
-            selected_by=("cast",),
             versions=(CAST_VERSION,),
-            dtypes={name: name for name in CAST_VERSION.dtypes},
+            dtypes=enumeration(CAST_VERSION.dtypes),
             target_field="type",
             unspecified=FLOAT_TO_INTEGER,
         ),

@@ -19,7 +19,7 @@ from ...errors import Fault, InvalidDescriptor
 from ...functions import Dequantize, Linear, Quantize
 from ...layout import Layout
 from ..dialect import DEQUANTIZATION, QUANTIZATION, ModelNames, Operator, Version, Words
-from ..model import RANK_LIMIT, OneOf, OperatorDescriptor, Strict
+from ..model import OneOf, OperatorDescriptor, Strict, enumeration
 from ..operator import (
     Kind,
     LinearOperator,
@@ -35,7 +35,7 @@ _FLOATS, _CODES = ("float32", "float16"), ("uint8", "int8", "uint32", "int32")
 _TITLES = {name: f"webnn: {name}" for name in ("quantizeLinear", "dequantizeLinear")}
 #: The types of the operand, the scale and the result.
 VERSIONS = {
-    name: Version("1", _TITLES[name], (), source, 0, RANK_LIMIT, scales=_FLOATS, results=result)
+    name: Version("1", _TITLES[name], source, scales=_FLOATS, results=result)
     for name, source, result in (
         ("quantizeLinear", _FLOATS, _CODES),
         ("dequantizeLinear", _CODES, _FLOATS),
@@ -46,9 +46,7 @@ VERSIONS = {
 class WebNNLinearTensor(Strict):
     """The MLOperandDescriptor of an operand of a linear quantization."""
 
-    dataType: Annotated[
-        str, OneOf("webnn: quantization", {name: name for name in (*_FLOATS, *_CODES)})
-    ]
+    dataType: Annotated[str, OneOf("webnn: quantization", enumeration((*_FLOATS, *_CODES)))]
     shape: Shape = Field(description=SIZES)
 
 
@@ -194,9 +192,8 @@ def _row(made: type[_WebNNLinear], model: str, unspecified: dict[str, str]) -> O
         object=made,
         model=ModelNames(model, "input", "output", parameters=("scale", "zeroPoint")),
         words=Words(name),
-        selected_by=(name,),
         versions=(VERSIONS[name],),
-        dtypes={one: one for one in types},
+        dtypes=enumeration(types),
         target_field=f"{'zeroPoint' if name == 'quantizeLinear' else 'scale'}.dataType",
         unspecified=unspecified,
     )
