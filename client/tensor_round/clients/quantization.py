@@ -16,8 +16,7 @@ from ..contract.operators.operator import (
     Kind,
     LinearOperator,
     PreparedDescriptor,
-    as_dequantize,
-    as_quantize,
+    as_linear,
 )
 
 #: The types of results for which a caller who names an operator by a word names none.
@@ -50,7 +49,7 @@ def quantizing(
     """That of :meth:`Client.quantize`."""
     if scale is not None:
         to = _codes(to, operator, zero_point)
-    by = as_quantize(to, operator, **attributes)
+    by = as_linear(Kind.QUANTIZE, to, operator, **attributes)
     return Quantization(by, scale, zero_point)
 
 
@@ -60,7 +59,8 @@ def dequantizing(
     """That of :meth:`Client.dequantize`."""
     if to is None and isinstance(operator, str) and scale is not None:
         to = NUMBERS
-    return Quantization(as_dequantize(to, operator, **attributes), scale, zero_point)
+    by = as_linear(Kind.DEQUANTIZE, to, operator, **attributes)
+    return Quantization(by, scale, zero_point)
 
 
 def faking(
@@ -69,7 +69,8 @@ def faking(
     """That of :meth:`Client.fake_quantize`."""
     if not isinstance(operator, str):
         raise InvalidArgumentType("operator must be a word, which names both operators")
-    there = as_quantize(_codes(through, operator, zero_point), operator, **attributes)
+    codes = _codes(through, operator, zero_point)
+    there = as_linear(Kind.QUANTIZE, codes, operator, **attributes)
     faker = FakeQuantizer(there, operator, tuple(attributes.items()))
     return Quantization(faker, scale, zero_point)
 
@@ -105,7 +106,8 @@ class FakeQuantizer:
         there = self.there.prepare(dtype, shape, *types)
         to = dtype if dtype in SCALES else NUMBERS
         codes = there.call.output.dtype.name
-        back = as_dequantize(to, self.word, **dict(self.attributes)).prepare(codes, shape, *types)
+        inverse = as_linear(Kind.DEQUANTIZE, to, self.word, **dict(self.attributes))
+        back = inverse.prepare(codes, shape, *types)
         return PreparedDescriptor(
             there.descriptor,
             there.call.fake(back.call),

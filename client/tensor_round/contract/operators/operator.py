@@ -408,40 +408,22 @@ def as_cast(
         raise InvalidArgumentType("saturate must be True, False or None")
     if not (rounding is None or (isinstance(rounding, str) and rounding in _DIRECTIONS)):
         raise InvalidDescriptor.at(("rounding",), not_accepted(rounding, Rounding))
-    given = () if saturate is None else (("saturate", saturate),)
     word = operator or rounding or "ties_to_even"
-    return cast(CastOperator, _to_type(Kind.CAST, canonical_name(to), word, given))
+    return cast(CastOperator, _named(word, Kind.CAST, canonical_name(to), saturate=saturate))
 
 
-def as_quantize(
+def as_linear(
+    kind: Kind,
     to: Any = None,
     operator: LinearOperator | str | None = None,
     **attributes: int | bool | None,
 ) -> LinearOperator:
-    """The quantization that a caller gave: a target type and attributes, or an operator.
+    """The quantization that a caller gave, or its inverse: an operator, or a type and attributes.
 
     ``attributes`` are the operator's, such as ``axis`` and ``block_size``; None leaves one out.
     Raises :class:`InvalidDescriptor`, and :class:`InvalidArgument` for arguments that an operator
     has already.
     """
-    return _as_linear(Kind.QUANTIZE, to, operator, attributes)
-
-
-def as_dequantize(
-    to: Any = None,
-    operator: LinearOperator | str | None = None,
-    **attributes: int | bool | None,
-) -> LinearOperator:
-    """Likewise the dequantization that a caller gave."""
-    return _as_linear(Kind.DEQUANTIZE, to, operator, attributes)
-
-
-def _as_linear(
-    kind: Kind,
-    to: Any,
-    operator: LinearOperator | str | None,
-    attributes: Mapping[str, int | bool | None],
-) -> LinearOperator:
     given = attributes_given(attributes)
     if isinstance(operator, LinearOperator) and operator.kind is kind:
         if given:
@@ -458,16 +440,7 @@ def _as_linear(
     if isinstance(to, RoundOperator):
         raise InvalidArgumentType("to must be a dtype; an operator is operator=...")
     name = None if to is None else canonical_name(to)
-    return cast(LinearOperator, _to_type(kind, name, operator or "onnx", tuple(given.items())))
-
-
-@lru_cache(maxsize=64)
-def _to_type(
-    kind: Kind, to: str | None, word: str, attributes: tuple[tuple[str, Any], ...]
-) -> RoundOperator:
-    from .registry import operator_from_text  # imports all dialects
-
-    return operator_from_text(word, to=to, kind=kind, **dict(attributes))
+    return cast(LinearOperator, _named(operator or "onnx", kind, name, **given))
 
 
 def _no_word(operator: object, family: str) -> InvalidArgumentType:
@@ -486,12 +459,14 @@ def _refuse_class(operator: object) -> None:
 
 
 @lru_cache(maxsize=64)
-def _named(word: str) -> RoundOperator:
-    if word in _DIRECTIONS:
+def _named(
+    word: str, kind: Kind = Kind.ROUND, to: str | None = None, **attributes: Any
+) -> RoundOperator:
+    if kind is Kind.ROUND and word in _DIRECTIONS:
         return _ieee754(cast(Rounding, word))
     from .registry import operator_from_text  # imports all dialects
 
-    return operator_from_text(word)
+    return operator_from_text(word, to=to, kind=kind, **attributes)
 
 
 def _ieee754(rounding: Any) -> RoundOperator:
