@@ -173,9 +173,10 @@ def _request(document: Any, data: list[Any], length: int) -> Request:
     data += [entry.pop("data", None) if isinstance(entry, dict) else None for entry in listed]
     if length > MAX_BARE_HEADER_LENGTH and all(numbers is None for numbers in data):
         raise _too_long(MAX_BARE_HEADER_LENGTH)
-    if strictjson.has_more_values(document, MAX_HEADER_VALUES):
+    values, characters = strictjson.extent(document, MAX_HEADER_VALUES)
+    if values > MAX_HEADER_VALUES:
         raise MalformedJSON(f"the JSON has more than {MAX_HEADER_VALUES} values beside the data")
-    if strictjson.longest_text(document) > MAX_BARE_HEADER_LENGTH:
+    if characters > MAX_BARE_HEADER_LENGTH:
         most = f"{MAX_BARE_HEADER_LENGTH} characters"
         raise MalformedJSON(f"the JSON has a text of more than {most} beside the data")
     return request_of(strictjson.plain(document), data, header_length=length)

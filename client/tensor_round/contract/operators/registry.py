@@ -118,9 +118,10 @@ def validate(document: object) -> OperatorDescriptor:
 
 def refuse_oversized(document: object) -> None:
     """Raise :class:`InvalidDescriptor` for more values than a descriptor can have, or longer."""
-    if strictjson.has_more_values(document, _VALUE_LIMIT):
+    values, characters = strictjson.extent(document, _VALUE_LIMIT)
+    if values > _VALUE_LIMIT:
         raise InvalidDescriptor.at((), f"a descriptor must have at most {_VALUE_LIMIT} values")
-    if strictjson.longest_text(document) > _TEXT_LIMIT:
+    if characters > _TEXT_LIMIT:
         rule = f"a text in a descriptor must have at most {_TEXT_LIMIT} characters"
         raise InvalidDescriptor.at((), rule)
 

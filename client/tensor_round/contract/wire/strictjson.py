@@ -89,30 +89,28 @@ def plain(value: Any) -> Any:
     return value
 
 
-def has_more_values(value: Any, most: int) -> bool:
-    """Whether a value contains more than ``most`` others at any depth; stops counting there."""
-    seen = 0
+def extent(value: Any, most: int) -> tuple[int, int]:
+    """How many values a value contains at any depth, and the characters of its longest text or key.
+
+    Stops at more than ``most`` values.
+    """
+    seen = longest = 0
     pending = [value]
     while pending:
-        members = pending.pop()
-        if isinstance(members, dict):
-            members = members.values()
-        elif not isinstance(members, list | tuple):
+        one = pending.pop()
+        if isinstance(one, str):
+            longest = max(longest, len(one))
             continue
-        seen += len(members)
+        if isinstance(one, dict):
+            pending.extend(one)
+            one = one.values()
+        elif not isinstance(one, list | tuple):
+            continue
+        seen += len(one)
         if seen > most:
-            return True
-        pending.extend(members)
-    return False
-
-
-def longest_text(value: Any) -> int:
-    """The characters of the longest string or key in a value, at any depth."""
-    if isinstance(value, dict):
-        value = [*value, *value.values()]
-    if isinstance(value, list | tuple):
-        return max(map(longest_text, value), default=0)
-    return len(value) if isinstance(value, str) else 0
+            break
+        pending.extend(one)
+    return seen, longest
 
 
 def dumps(value: Any) -> bytes:

@@ -155,15 +155,15 @@ COUNTED: list[tuple[Any, int]] = [
 
 @pytest.mark.parametrize(("value", "count"), COUNTED, ids=lambda value: str(value)[:12])
 def test_values_are_counted_up_to_a_limit(value: Any, count: int) -> None:
-    assert strictjson.has_more_values(value, count) is False
-    assert strictjson.has_more_values(value, count - 1) is True
-    assert strictjson.has_more_values([value, 7, "text"], count + 3) is False
-    assert strictjson.has_more_values([value, 7, "text"], count + 2) is True
+    assert strictjson.extent(value, count)[0] == count
+    assert strictjson.extent(value, count - 1)[0] > count - 1
+    assert strictjson.extent([value, 7, "text"], count + 3)[0] == count + 3
+    assert strictjson.extent([value, 7, "text"], count + 2)[0] > count + 2
 
 
 def test_the_longest_text_is_a_value_or_a_key() -> None:
     for value, length in ([], 0), (123, 0), ("abc", 3), ([{"a": ["bc"]}], 2), ({"abcd": [{}]}, 4):
-        assert strictjson.longest_text(value) == length
+        assert strictjson.extent(value, 8)[1] == length
 
 
 @given(VALUES, st.booleans())
