@@ -5,8 +5,8 @@ import { Service, TREE } from "./service.js";
 
 const service = await Service.start();
 const browser = await launch("--disable-lcd-text"); // grey letters make small files
-const on = await Watched.open(browser, `${service.url}/#dialect=openvino&mode=half_away_from_zero&values=-0.5,-0.3,0.5,2.5`, { viewport: { width: 1360, height: 900 } });
-await on.results("-0.5", "-0.3", "0.5", "2.5");
+const on = await Watched.open(browser, `${service.url}/`, { viewport: { width: 1360, height: 900 } });
+await on.done();
 await on.range();
 await on.page.screenshot({ path: `${TREE}docs/images/page.png` });
 await on.close();

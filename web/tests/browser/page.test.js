@@ -30,7 +30,30 @@ after(async () => {
   await service.stop();
 });
 
-const open = (fragment = "", options = {}) => Watched.open(browser, `${service.url}/${fragment}`, options);
+/** A fragment, by default with IEEE 754 and these numbers. */
+const ieee = (fragment = "") => `${fragment || "#"}&dialect=ieee754&mode=ties_to_even&values=${START}`;
+const open = (fragment = "", options = {}) => Watched.open(browser, `${service.url}/${ieee(fragment)}`, options);
+
+/**
+ * From where to where a curve is drawn.
+ *
+ * @param {Watched} on
+ * @param {string} curve
+ */
+const drawn = (on, curve) =>
+  on.page.locator("canvas").evaluate((element, name) => {
+    const canvas = /** @type {HTMLCanvasElement} */ (element);
+    const c = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+    const colour = getComputedStyle(canvas).getPropertyValue(`--${name}`);
+    const [r, g, b] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+    const { data, width } = c.getImageData(0, 0, canvas.width, canvas.height);
+    const columns = new Set();
+    for (let i = 0; i < data.length; i += 4) if (data[i] === r && data[i + 1] === g && data[i + 2] === b) columns.add((i / 4) % width);
+    const { from, to } = canvas.dataset;
+    /** @param {number} column */
+    const value = (column) => Number(from) + ((column * canvas.clientWidth) / width - 46) * ((Number(to) - Number(from)) / (canvas.clientWidth - 46));
+    return { from: value(Math.min(...columns)), to: value(Math.max(...columns)) };
+  }, curve);
 
 /**
  * A .npy file that NumPy wrote.
@@ -56,6 +79,15 @@ test("numbers are typed, and shown with their results and bits", async () => {
   assert.equal(await bits.locator("code").getAttribute("title"), "0x7f800001");
   assert.match(await on.text("#about"), /^Version \d+\.\d+\.\d+.*, numpy on CPU$/);
   assert.match(await on.text("#done"), /^numpy rounded 5 values in [\d.]+ ms\.$/);
+  await on.close();
+});
+
+test("a first visit begins with a runtime, and with numbers on which others differ", async () => {
+  const on = await Watched.open(browser, `${service.url}/`);
+  const y = await on.results("-2.5", "-0.5", "-0", "0.49999997", "0.5", "1.5", "2.5", "8388609");
+  assert.deepEqual(y, ["-3", "-1", "-0", "0", "1", "2", "3", "8388609"]);
+  assert.equal(await on.page.getByLabel("Dialect").inputValue(), "openvino");
+  assert.equal(await on.page.locator("#differences-table tbody tr").count(), 6);
   await on.close();
 });
 
@@ -107,12 +139,15 @@ test("dialects, versions, modes and dtypes are those of the service", async () =
   await on.close();
 });
 
-test("where directions differ is said, and shown", async () => {
+test("who gives other results is said, and shown", async () => {
   const on = await open("#values=2.5+1+-0.3");
   await on.results("2.5", "1", "-0.3");
   const said = await on.page.locator("#verdict li").allTextContents();
-  assert.ok(said.some((line) => /^ties_to_away \(.*DirectML TOWARD_INFINITY.*\) differs from ties_to_even on 1 of 3: exact ties \(1\), for example 2\.5 → 3 instead of 2\.$/.test(line)), said.join("\n"));
-  assert.ok(said.some((line) => /^The same as ties_to_even on all 3 values: toward_zero \(.*\)\.$/.test(line)), said.join("\n"));
+  assert.ok(said.includes("ties_to_away differs from ties_to_even on 1 of 3: exact ties (1), for example 2.5 → 3 instead of 2."), said.join("\n"));
+  assert.ok(said.includes("The same as ties_to_even on all 3 values: toward_zero."), said.join("\n"));
+  const heads = await on.page.locator("#differences-table thead th").allTextContents();
+  assert.match(heads[2] ?? "", /^ties_to_even, chosenDirectML HALVES_TO_NEAREST_EVEN, OpenVINO half_to_even, ONNX, /);
+  assert.match(heads[3] ?? "", /^ties_to_awayDirectML TOWARD_INFINITY, OpenVINO half_away_from_zero, /);
   assert.deepEqual(await on.page.locator("#differences-table tbody tr").allTextContents(), ["02.523232", "2-0.3-0-0-0-0-1"]);
   assert.deepEqual(await on.page.locator("#differences-table td.differs").allTextContents(), ["3", "3", "-1"]);
   await on.page.fill("#values", "1 2");
@@ -172,24 +207,51 @@ test("casts are shown in bits of both types, as steps, and downloaded", async ()
   await on.close();
 });
 
-test("the staircase of a cast to an integer is drawn in the operator's own direction", async () => {
-  for (const [fragment, rounding] of /** @type {const} */ ([
-    ["dialect=onnx&operator=Cast&target=int8", "toward_zero"],
-    ["dialect=openvino&operator=Convert&target=uint8", "toward_zero"],
-    ["dialect=directml&operator=CAST&target=int32", "toward_zero"],
-    ["dialect=onnx&operator=Cast&target=float16", "ties_to_even"],
-    ["dialect=onnx&operator=Cast&dtype=int8&target=uint8", "ties_to_even"],
+test("the staircase is what the chosen operator itself gives, also beyond the target's range", async () => {
+  for (const [fragment, word] of /** @type {const} */ ([
+    ["dialect=onnx&operator=Cast&target=int8", "onnx:Cast:28"],
+    ["dialect=openvino&operator=Convert&target=uint8", "openvino:Convert"],
+    ["dialect=directml&mode=TOWARD_ZERO&version=2_1", "directml:TOWARD_ZERO:2_1"], // of rank 4 alone
     ["operator=convertFormat&mode=toward_positive&target=int8", "toward_positive"],
   ])) {
-    const on = await open(`#plotted=&values=1+2&${fragment}`);
-    await on.done();
-    const chosen = on.page.locator("#directions input:checked");
-    assert.equal(await chosen.count(), 1);
-    assert.ok(await chosen.isDisabled());
-    assert.equal((await on.page.locator("#directions label:has(:checked)").textContent())?.trim(), rounding);
-    assert.match((await on.page.locator("canvas").getAttribute("aria-label")) ?? "", new RegExp(`: ${rounding}\\. `));
-    await on.close();
+    const on = await Watched.open(browser, "about:blank");
+    /** @type {{ operator: string, shape: number[] }[]} */
+    const asked = [];
+    on.page.on("request", (request) => {
+      const text = request.headers()["operator-descriptor"];
+      if (text && request.url().endsWith("/round")) asked.push(JSON.parse(text));
+    });
+    await on.page.goto(`${service.url}/${ieee(`#plotted=&values=1&${fragment}`)}`);
+    await on.range();
+    assert.deepEqual(asked.filter(({ shape }) => shape.at(-1) !== 1).map(({ operator }) => operator), [word]);
+    await on.page.context().close();
+    assert.deepEqual(on.wrong, []);
   }
+  const on = await open("#dialect=onnx&operator=Cast&target=float8_e4m3fn&values=550&plotted=ties_to_even&from=400&to=600");
+  assert.deepEqual(await on.results("550"), ["448"]);
+  await on.range();
+  assert.equal(await on.text(".direction.operator"), "ONNX Cast");
+  assert.match((await on.page.locator("canvas").getAttribute("aria-label")) ?? "", /: ONNX Cast, ties_to_even\. /);
+  const [own, ieee754] = [await drawn(on, "operator"), await drawn(on, "ties_to_even")];
+  assert.ok(own.to > 598, JSON.stringify(own)); // it saturates
+  assert.ok(Math.abs(ieee754.to - 464) < 4, JSON.stringify(ieee754)); // NaN from the middle behind 448
+  assert.match(await on.text("#staircase-said"), /Where a curve is missing, its results are NaN or infinite\.$/);
+  await on.close();
+  const powers = await open("#dialect=onnx&operator=Cast&target=float8_e8m0fnu&values=1.1&plotted=");
+  assert.deepEqual(await powers.results("1.1"), ["2"]);
+  assert.equal((await powers.range()).kind, "steps");
+  await powers.close();
+});
+
+test("the staircase is never an empty grid", async () => {
+  const on = await open("#from=0.25&to=0.375&plotted=");
+  assert.deepEqual(await on.range(), { from: 0.25, to: 0.375, kind: "steps" });
+  const { from, to } = await drawn(on, "ties_to_even"); // all results are 0
+  assert.ok(from < 0.26 && to > 0.37, `${from} ${to}`);
+  await on.close();
+  const unsigned = await open("#dtype=uint8&values=1&from=-100&to=-90&plotted=");
+  assert.deepEqual(await unsigned.range(), { from: -5, to: 5, kind: "every" });
+  await unsigned.close();
 });
 
 test("what a specification leaves open is said beside the results", async () => {
@@ -241,6 +303,7 @@ test("what a file does not say is chosen, and what is none is told", async () =>
     await on.page.waitForFunction((text) => document.querySelector("#fault")?.textContent === text, sentence);
     assert.equal(await fault.getAttribute("role"), "alert");
     assert.ok(await on.page.locator("#opened").isHidden(), "the name of the file before it");
+    assert.ok(await on.page.locator("label:has(#file) + #fault").isVisible());
   }
   await on.close();
 });
@@ -435,23 +498,28 @@ test("a link shows what was shown", async () => {
   await other.close();
 });
 
-test("errors are sentences", async () => {
+test("errors are sentences, below the field that they are about", async () => {
   const on = await open();
-  /** @param {string} sentence */
-  const says = (sentence) => on.page.waitForFunction((text) => document.querySelector("#fault")?.textContent === text, sentence);
+  /** @type {(sentence: string, field?: string) => Promise<void>} */
+  const says = async (sentence, field) => {
+    await on.page.waitForFunction((text) => document.querySelector("#fault")?.textContent === text, sentence);
+    if (field) assert.ok(await on.page.locator(`#${field} + #fault, label:has(#${field}) + #fault`).isVisible(), field);
+    const invalid = await on.page.locator("[aria-invalid=true]").evaluateAll((all) => all.map(({ id }) => id));
+    assert.deepEqual(invalid, field ? [field] : []);
+  };
   await on.page.fill("#values", "1, x");
-  await says("“x” is not a number.");
+  await says("“x” is not a number.", "values");
   assert.ok(await on.page.locator("#values-table").isHidden());
   await on.page.fill("#values", "1, 2, 3");
   await on.page.fill("#shape", "2, 2");
-  await says("The shape has room for 4, and there are 3 numbers.");
+  await says("The shape has room for 4, and there are 3 numbers.", "shape");
   await on.page.fill("#shape", "2 by 2");
-  await says("The shape must be sizes, as in 2, 3.");
+  await says("The shape must be sizes, as in 2, 3.", "shape");
   await on.page.fill("#shape", "3");
   await says("");
   await on.page.getByLabel("dtype", { exact: true }).selectOption("int8");
   await on.page.fill("#values", "1, 2, 300");
-  await says("300 is beyond the range of int8.");
+  await says("300 is beyond the range of int8.", "values");
   assert.deepEqual(on.wrong.splice(0), []);
   await on.page.getByLabel("Dialect").selectOption("directml");
   await on.page.getByLabel("feature_level").selectOption("2_1");
@@ -462,7 +530,7 @@ test("errors are sentences", async () => {
 
 test("a service that has gone is told, and one that is back is used", async () => {
   const short = await Service.start();
-  const on = await Watched.open(browser, `${short.url}/`);
+  const on = await Watched.open(browser, `${short.url}/${ieee()}`);
   await on.results(...START);
   await short.stop();
   await on.page.fill("#values", "4.5");
@@ -480,7 +548,7 @@ test("a service with keys asks for one", async () => {
   const file = join(folder, "keys");
   writeFileSync(file, `${createHash("sha256").update("s3cret").digest("hex")} alice\n`);
   const locked = await Service.start("--api-keys-file", file);
-  const on = await Watched.open(browser, `${locked.url}/`);
+  const on = await Watched.open(browser, `${locked.url}/${ieee()}`);
   await on.page.getByLabel(/requires an API key/).fill("wrong");
   await on.page.keyboard.press("Enter");
   await on.page.getByText("The service did not accept this key.").waitFor();
@@ -568,11 +636,11 @@ for (const [name, look] of Object.entries(LOOKS)) {
   });
 }
 
-test("where directions differ begins on the first screen, also of a large file", async () => {
+test("who gives other results begins on the first screen, also of a large file", async () => {
   const on = await open("", { viewport: { width: 1200, height: 800 } });
   await on.page.setInputFiles("input[type=file]", npy("many.npy", "np.linspace(-4, 4, 8000, dtype='<f4').reshape(1000, 8)"));
   await on.page.waitForFunction(() => document.querySelector("#done")?.textContent?.startsWith("numpy rounded 8,000 values"));
-  const { y, height } = await on.box("#verdict li");
+  const { y, height } = await on.box("#differences-table thead");
   assert.ok(y + height <= 800, String(y));
   const [first, ...others] = await on.page.locator("#values-table tbody th").allTextContents();
   assert.deepEqual([first, others.at(-1), others.length], ["0, 0", "0, 7", 7]);
@@ -602,8 +670,8 @@ test("what is read otherwise than it looks is noted, and an empty box is no tens
 
 test("why, and where the documentation is", async () => {
   const on = await open();
-  assert.match(await on.text("header"), /Runtimes round differently: see which result each specification asks for\./);
-  assert.deepEqual(await on.page.locator("nav a, nav button").allTextContents(), ["Documentation", "API", "Operators", "Conformance"]);
+  assert.match(await on.text("header"), /who is wrong\? .* see what its specification asks for, to the last bit\./);
+  assert.deepEqual(await on.page.locator("nav a, nav button").allTextContents(), ["Documentation", "API"]);
   await on.page.getByRole("button", { name: "Documentation" }).click();
   const guide = on.page.getByRole("dialog", { name: "Documentation" });
   assert.ok(await guide.isVisible());

@@ -183,4 +183,7 @@ test("values in their order", () => {
   assert.equal(nearest(1e300, "float32"), 0x7f7fffffn);
   assert.equal(nearest(2.5, "uint8"), 3n);
   assert.equal(nearest(-7, "uint8"), 0n);
+  assert.equal(nearest(-7, "float8_e8m0fnu"), 0n);
+  assert.equal(nearest(1e300, "float8_e8m0fnu"), 254n);
+  assert.equal(nearest(-1e300, "float8_e4m3fnuz"), 0xffn);
 });

@@ -139,6 +139,7 @@ test("a narrow range has every value, a wide one the steps or a trend", () => {
     assert.deepEqual(around, [around[1] - 1n, around[1], around[1] + 1n]);
   }
   assert.deepEqual(xs, [...xs].sort((a, b) => a - b));
+  assert.equal(sample(0.1, 0.4, "float32").kind, "steps"); // without a step
   const trend = sample(-1e6, 1e6, "float32");
   assert.equal(trend.kind, "trend");
   assert.ok(trend.patterns.length <= 302);
@@ -146,15 +147,26 @@ test("a narrow range has every value, a wide one the steps or a trend", () => {
   assert.equal(sample(-3, 3, "int8").patterns.length, 7);
 });
 
-test("a cast has steps at the values of a narrow type and in the middle between them", () => {
-  const edges = middles(0.9, 1.6, "float8_e4m3fn");
+test("a cast has steps at the values of a narrow type and in the middle between them, and behind the last ones", () => {
+  const edges = middles(0.9, 1.6, "float8_e4m3fn") ?? [];
   assert.deepEqual(edges.filter((at) => at >= 1).slice(0, 4), [1, 1.0625, 1.125, 1.1875]);
   const steps = sample(0.9, 1.6, "float32", edges);
   assert.equal(steps.kind, "steps");
   const xs = steps.patterns.map((bits) => numberOf(bits, "float32"));
   for (const edge of [1, 1.0625, 1.125]) assert.ok(xs.includes(edge) && xs.includes(edge + 2 ** -23), String(edge));
-  assert.deepEqual(middles(-1e4, 1e4, "float16"), []);
-  assert.equal(sample(-1e4, 1e4, "float32", []).kind, "trend");
+  assert.equal(middles(-1e4, 1e4, "float16"), undefined);
+  assert.equal(sample(-1e4, 1e4, "float32", undefined).kind, "trend");
+  for (const [dtype, lowest, highest] of /** @type {const} */ ([
+    ["float8_e4m3fn", -464, 464],
+    ["float8_e5m2fnuz", -61440, 61440],
+    ["float8_e8m0fnu", 2 ** -127 * 0.75, 2 ** 127 * 1.5],
+    ["float4_e2m1fn", -7, 7],
+    ["uint4", -0.5, 15.5],
+    ["int8", -128.5, 127.5],
+  ])) {
+    const all = middles(-1e39, 1e39, dtype) ?? [];
+    assert.deepEqual([all[0], all.at(-1)], [lowest, highest], dtype);
+  }
   const [below, above] = [1.0625 - 2 ** -23, 1.0625 + 2 ** -23];
   const { marks } = levels([1, below, 1.0625, above], [1, 1, 1, 1.125], (x) => edges.includes(x));
   assert.deepEqual(marks, [{ x: 1.0625, y: 1, isOpen: false }, { x: 1.0625, y: 1.125, isOpen: true }]);
@@ -165,6 +177,7 @@ test("levels end closed where the tie is theirs, and open where it is not", () =
   const xs = [0, below, 0.5, above, 1];
   assert.deepEqual(levels(xs, [0, 0, 0, 1, 1]).marks, [{ x: 0.5, y: 0, isOpen: false }, { x: 0.5, y: 1, isOpen: true }]);
   assert.deepEqual(levels(xs, [0, 0, 1, 1, 1]).marks, [{ x: 0.5, y: 0, isOpen: true }, { x: 0.5, y: 1, isOpen: false }]);
+  assert.deepEqual(levels([0.1, 0.4], [0, 7]).marks, []); // where it changes is not known
   assert.deepEqual(levels(xs, [0, 0, 0, 1, 1]).segments, [{ from: 0, to: 0.5, y: 0 }, { from: above, to: 1, y: 1 }]);
 });
 
@@ -174,6 +187,11 @@ test("ranges are held to what a dtype has", () => {
   assert.ok(to - from >= 3 * 2 ** -11 && to - from <= 4 * 2 ** -10);
   const [low, high] = heldRange(-1e30, 1e30, "float16");
   assert.ok(low >= -65504 && high <= 65504);
+  assert.deepEqual(heldRange(-30, -20, "uint8"), [-5, 5]);
+  for (const dtype of /** @type {const} */ (["int64", "float64"])) {
+    const [first, last] = heldRange(2 ** 62, 2 ** 62, dtype);
+    assert.ok(first < 2 ** 62 && 2 ** 62 < last);
+  }
   assert.ok(heldRange(-Number.MAX_VALUE, Number.MAX_VALUE, "float64").every(Number.isFinite));
 });
 

@@ -64,6 +64,20 @@ import { FORMATS } from "./numbers.js";
 
 /** @typedef {Pick<Choice, "dialect" | "operator">} Named */
 
+/** The dialects of runtimes, the first one last; all others, which have the index -1, are behind them. */
+const RUNTIMES = ["onnx", "openvino", "directml"];
+
+/**
+ * The catalog with the dialects that visitors come from before the standards.
+ *
+ * @param {Catalog} catalog
+ * @returns {Catalog}
+ */
+export function ordered(catalog) {
+  const dialects = Object.entries(catalog.dialects).sort(([a], [b]) => RUNTIMES.indexOf(b) - RUNTIMES.indexOf(a));
+  return { ...catalog, dialects: Object.fromEntries(dialects) };
+}
+
 /**
  * @param {Catalog} catalog
  * @param {string} dialect
@@ -154,21 +168,14 @@ export function settle(catalog, wanted) {
 }
 
 /**
- * Whether a choice is a cast from a float to an integer.
- *
- * @param {Choice} choice
- */
-const isToInteger = ({ dtype, target }) => target !== "" && FORMATS[dtype].kind === "float" && FORMATS[target].kind !== "float";
-
-/**
- * The direction in which a choice rounds. Casts without a mode cut off toward zero to integers.
+ * The direction in which a choice rounds; undefined for a cast without modes, whose direction depends on its types.
  *
  * @param {Catalog} catalog
  * @param {Choice} choice
  */
 export function roundingOf(catalog, choice) {
   const { modes, default_rounding } = operatorOf(catalog, choice);
-  return modes[choice.mode] ?? (isToInteger(choice) ? "toward_zero" : default_rounding);
+  return modes[choice.mode] ?? (choice.target ? undefined : default_rounding);
 }
 
 const TO_INTEGER = "float to integer";
@@ -180,7 +187,8 @@ const TO_INTEGER = "float to integer";
  * @param {Choice} choice
  */
 export function openOf(catalog, choice) {
-  if (!isToInteger(choice)) return "";
+  const { dtype, target } = choice;
+  if (target === "" || FORMATS[dtype].kind !== "float" || FORMATS[target].kind === "float") return "";
   const found = Object.entries(operatorOf(catalog, choice).unspecified).filter(([name]) => name.startsWith(TO_INTEGER));
   const told = found.map(([name, here]) => `${name.slice(TO_INTEGER.length + 2) || "direction"} (here: ${here})`);
   return told.length ? `${dialectOf(catalog, choice.dialect).title} leaves open, from float to integer: ${told.join(", ")}.` : "";

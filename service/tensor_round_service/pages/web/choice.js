@@ -45,23 +45,18 @@ export class ChoiceLists {
     const { version_field, modes, target_field } = operatorOf(this.#catalog, choice);
     const operators = operatorsOf(this.#catalog, choice.dialect).map(({ operator }, at) => /** @type {Option} */ ([at ? operator : "", operator]));
     const targets = target_field === null ? [] : dtypesOf(this.#catalog, choice);
-    const all = Object.entries(this.#catalog.dialects);
-    // What visitors come from, before the standards.
-    const dialects = all.sort(([a], [b]) => RUNTIMES.indexOf(b) - RUNTIMES.indexOf(a));
+    const dialects = Object.entries(this.#catalog.dialects);
     const dtypes = dtypesOf(this.#catalog, choice).filter(([, own]) => !file || mayBe(file, own));
     const versions = version_field ? versionsOf(this.#catalog, choice) : [];
     fill(dialect, dialects.map(([name, { title }]) => [name, title]), choice.dialect);
     fill(operator, operators, choice.operator);
-    fill(version, versions.map((name) => [name, name]), choice.version);
+    fill(version, versions.length > 1 ? versions.map((name) => [name, name]) : [], choice.version);
     fill(mode, Object.entries(modes).map(([name, own]) => [name, named(name, own)]), choice.mode);
     fill(dtype, dtypes.map(([name, own]) => [own, named(name, own)]), choice.dtype);
     fill(target, targets.map(([name, own]) => [own, named(name, own)]), choice.target);
     find("version-field", HTMLLabelElement).textContent = version_field;
   }
 }
-
-/** The dialects of runtimes, the first one last; all others, which have the index -1, are behind them. */
-const RUNTIMES = ["onnx", "openvino", "directml"];
 
 /** @type {(name: string, own: string) => string} */
 const named = (name, own) => (name === own ? name : `${name} (${own})`);

@@ -34,14 +34,19 @@ export class DifferencesSection {
    * @param {Rounding} chosen
    */
   show(found, x, results, chosen) {
-    this.#verdict.replaceChildren(...sentences(this.#catalog, found, chosen, x.dtype).map((line) => make("li", {}, line)));
+    this.#verdict.replaceChildren(...sentences(found, chosen, x.dtype).map((line) => make("li", {}, line)));
     const differing = differingElements(x, [...results.values()]);
     this.#listing.hidden = differing.length === 0;
     this.#table.tHead?.rows[0]?.replaceChildren(
       make("th", { scope: "col" }, "Index"),
       make("th", { scope: "col" }, "Input"),
       ...Array.from(results.keys(), (rounding) =>
-        make("th", { scope: "col" }, rounding, ...(rounding === chosen ? [make("small", {}, "chosen")] : [])),
+        make(
+          "th",
+          { scope: "col" },
+          rounding === chosen ? `${rounding}, chosen` : rounding,
+          make("small", {}, operatorsBy(this.#catalog, rounding, x.dtype).join(", ")),
+        ),
       ),
     );
     const part = found.elements > length(x) ? ` among the first ${length(x).toLocaleString("en")}` : "";
@@ -101,23 +106,17 @@ function differingElements(x, [first, ...others]) {
 /**
  * Describe a comparison: how each direction differs from the chosen one.
  *
- * @param {Catalog} catalog
  * @param {Differences} differences
  * @param {Rounding} chosen
  * @param {DType} dtype
  * @returns {string[]}
  */
-function sentences(catalog, { elements, pairs }, chosen, dtype) {
+function sentences({ elements, pairs }, chosen, dtype) {
   const values = elements === 1 ? "the value" : `all ${elements.toLocaleString("en")} values`;
   if (pairs.every(({ different }) => different === 0)) return [`The directions agree on ${values}.`];
   const own = pairs.filter(({ roundings }) => roundings.includes(chosen));
   /** @param {PairDifference} pair */
   const other = ({ roundings: [a, b] }) => (a === chosen ? b : a);
-  /** @param {PairDifference} pair */
-  const named = (pair) => {
-    const others = operatorsBy(catalog, other(pair), dtype);
-    return others.length ? `${other(pair)} (${others.join(", ")})` : other(pair);
-  };
   /** @type {(kind: ClassDifference, pair: PairDifference) => string} */
   const described = ({ name, different, first: [first] }, pair) => {
     /** @param {{ bits: string } | undefined} value */
@@ -125,15 +124,15 @@ function sentences(catalog, { elements, pairs }, chosen, dtype) {
     const results = `${text(first?.results[other(pair)])} instead of ${text(first?.results[chosen])}`;
     return `${name} (${different.toLocaleString("en")}), for example ${text(first?.x)} → ${results}`;
   };
-  const agreeing = own.filter(({ different }) => different === 0).map(named);
+  const agreeing = own.filter(({ different }) => different === 0).map(other);
   return [
-    ...(agreeing.length ? [`The same as ${chosen} on ${values}: ${agreeing.join("; ")}.`] : []),
+    ...(agreeing.length ? [`The same as ${chosen} on ${values}: ${agreeing.join(", ")}.`] : []),
     ...own
       .filter(({ different }) => different > 0)
       .map((pair) => {
         const count = `${pair.different.toLocaleString("en")} of ${elements.toLocaleString("en")}`;
         const kinds = Object.values(pair.classes).map((kind) => described(kind, pair));
-        return `${named(pair)} differs from ${chosen} on ${count}: ${kinds.join("; ")}.`;
+        return `${other(pair)} differs from ${chosen} on ${count}: ${kinds.join("; ")}.`;
       }),
   ];
 }

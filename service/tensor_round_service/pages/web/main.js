@@ -11,12 +11,12 @@ import { tensorOf } from "./npy.js";
 import { Plot } from "./plot.js";
 import { Programs } from "./programs.js";
 import { Results } from "./results.js";
-import { about, BASE, clientWith, differences, execute, inEach, sentenceOf, wantsKey } from "./service.js";
+import { about, BASE, clientWith, differences, execute, ofEach, sentenceOf, wantsKey } from "./service.js";
 import { fragmentOf, shapeOf, stateOf } from "./state.js";
-import { fromText, head, length, notes } from "./tensor.js";
+import { fromText, head, length, notes, ofRank } from "./tensor.js";
 
 /** @import { Catalog, Choice } from "./catalog.js" */
-/** @import { Client, DType } from "./client/index.js" */
+/** @import { Client } from "./client/index.js" */
 /** @import { NpyFile } from "./npy.js" */
 /** @import { State } from "./state.js" */
 /** @import { Tensor } from "./tensor.js" */
@@ -110,7 +110,7 @@ class Page {
     const choice = settle(this.#catalog, state);
     this.#input.show(state, this.#file);
     this.#choice.show(choice, this.#file);
-    this.#plot.show(state, choice, roundingOf(this.#catalog, choice));
+    this.#plot.show(state, choice);
     this.#calculate(choice);
     clearTimeout(this.#remembering);
     this.#remembering = setTimeout(() => {
@@ -131,13 +131,21 @@ class Page {
     if (key === this.#calculated) return;
     this.#calculated = key;
     let x;
+    /** @type {Field} */
+    let field = "file";
     try {
       if (this.#unreadable) throw new Error(this.#unreadable);
-      x = file ? tensorOf(file, choice.dtype) : typed(values, shapeOf(shape), choice.dtype, versionOf(this.#catalog, choice).min_rank);
+      if (file) x = tensorOf(file, choice.dtype);
+      else {
+        field = "values";
+        x = fromText(values, choice.dtype);
+        field = "shape";
+        x = shaped(x, shapeOf(shape), versionOf(this.#catalog, choice).min_rank);
+      }
     } catch (error) {
       this.#work.stop();
       this.#programsSection.hidden = true;
-      return this.#clear({ fault: sentenceOf(error) });
+      return this.#clear({ fault: sentenceOf(error), field });
     }
     this.#notes.textContent = file ? "" : notes(values, choice.dtype).join(" ");
     this.#programsSection.hidden = length(x) === 0;
@@ -146,7 +154,7 @@ class Page {
       return this.#clear({ done: file ? `${file.name} has no elements.` : "Type numbers, or drop a .npy file." });
     }
     this.#programs.show({ url: BASE, catalog: this.#catalog, choice, x, file });
-    this.#fault.textContent = "";
+    this.#complain("");
     this.#resultsSection.ariaBusy = "true";
     return this.#work.start(
       key,
@@ -158,7 +166,8 @@ class Page {
         this.#results.show(x, y, file);
         this.#leftOpen.textContent = openOf(this.#catalog, choice);
         this.#differencesSection.hidden = false;
-        if (found) this.#differences.show(found, some, results, roundingOf(this.#catalog, choice));
+        const chosen = roundingOf(this.#catalog, choice);
+        if (found && chosen) this.#differences.show(found, some, results, chosen);
         else this.#differences.showNone();
         const count = length(x).toLocaleString("en");
         this.#done.textContent = `${backend} ${choice.target ? "converted" : "rounded"} ${count} ${length(x) === 1 ? "value" : "values"} in ${ms.toFixed(3)} ms.`;
@@ -180,7 +189,7 @@ class Page {
     if (choice.target) return { ...done, some, found: undefined, results: new Map() };
     const [found, results] = await Promise.all([
       differences(this.#client, x, signal),
-      inEach(this.#client, this.#catalog.roundings, some, signal),
+      ofEach(this.#client, new Map(this.#catalog.roundings.map((rounding) => [rounding, rounding])), some, signal),
     ]);
     return { ...done, some, found, results };
   }
@@ -188,16 +197,29 @@ class Page {
   /**
    * Show no results, and why there are none.
    *
-   * @param {{ fault?: string, done?: string }} why
+   * @param {{ fault?: string, field?: Field, done?: string }} why
    */
-  #clear({ fault = "", done = "" }) {
+  #clear({ fault = "", field, done = "" }) {
     this.#resultsSection.ariaBusy = "false";
     this.#results.clear();
     this.#leftOpen.textContent = "";
     this.#differencesSection.hidden = true;
-    this.#fault.textContent = fault;
+    this.#complain(fault, field);
     this.#done.textContent = done;
     if (fault) this.#notes.textContent = "";
+  }
+
+  /**
+   * Say what is wrong, below the field that it is about.
+   *
+   * @param {string} fault
+   * @param {Field} [field]
+   */
+  #complain(fault, field = "choice") {
+    for (const name of /** @type {const} */ (["values", "shape"])) find(name, HTMLElement).ariaInvalid = String(fault !== "" && name === field);
+    const place = find(field, HTMLElement);
+    (place.closest("label") ?? place).after(this.#fault);
+    this.#fault.textContent = fault;
   }
 
   /** @param {string} backend */
@@ -207,21 +229,21 @@ class Page {
   }
 }
 
+/** @typedef {"values" | "shape" | "file" | "choice"} Field What an error is about. */
+
 /**
- * The typed tensor. Without a shape it has the lowest rank that the operator allows, at least 1.
+ * The typed tensor in its shape. Without one it has the lowest rank that the operator allows, at least 1.
  *
- * @param {string} values
+ * @param {Tensor} x
  * @param {number[] | undefined} shape
- * @param {DType} dtype
  * @param {number} minRank
  * @returns {Tensor}
  */
-function typed(values, shape, dtype, minRank) {
-  const x = fromText(values, dtype, shape);
-  if (!shape) return { ...x, shape: [...Array(Math.max(0, minRank - 1)).fill(1), length(x)] };
+function shaped(x, shape, minRank) {
+  if (!shape) return ofRank(x, minRank);
   const wanted = shape.reduce((a, b) => a * b, 1);
   if (wanted !== length(x)) throw new Error(`The shape has room for ${wanted}, and there are ${length(x)} numbers.`);
-  return x;
+  return { ...x, shape };
 }
 
 /**

@@ -80,7 +80,7 @@ const fractionMask = (f) => (1n << BigInt(f.fraction)) - 1n;
  *
  * @type {(f: Format) => bigint}
  */
-export const largest = (f) => {
+const largest = (f) => {
   if (f.specials === "ieee") return infinity(f) - 1n;
   return magnitudeMask(f) - (f.specials === "last" ? 1n : 0n);
 };
@@ -281,6 +281,17 @@ export function atOrdinal(at, dtype) {
   return held < 0n ? half | -held : held;
 }
 
+/** An ordinal beyond those of every dtype. */
+const BEYOND = 1n << 64n;
+
+/**
+ * The lowest and the highest finite value of a dtype, as doubles.
+ *
+ * @param {DType} dtype
+ * @returns {[number, number]}
+ */
+export const endsOf = (dtype) => [numberOf(atOrdinal(-BEYOND, dtype), dtype), numberOf(atOrdinal(BEYOND, dtype), dtype)];
+
 /**
  * The finite value of a dtype that is nearest to a double.
  *
@@ -289,9 +300,9 @@ export function atOrdinal(at, dtype) {
  * @returns {bigint}
  */
 export function nearest(x, dtype) {
-  const f = FORMATS[dtype];
-  if (f.kind !== "float") return atOrdinal(BigInt(Math.round(x)), dtype);
-  return atOrdinal(ordinal(parse(String(x), dtype), dtype), dtype);
+  if (FORMATS[dtype].kind !== "float") return atOrdinal(BigInt(Math.round(x)), dtype);
+  const [low, high] = endsOf(dtype);
+  return parse(String(Math.min(Math.max(x, low), high)), dtype);
 }
 
 /** @param {bigint} value */

@@ -1,18 +1,18 @@
 /** The staircase plot of rounding directions: drag to pan, wheel or pinch to zoom. */
 
-import { operatorsBy } from "./catalog.js";
+import { dialectOf, operatorOf, operatorsBy, roundingOf, versionOf, wordOf } from "./catalog.js";
 import { draw, plotLeft, plotWidth } from "./draw.js";
 import { find, make } from "./elements.js";
 import { Latest } from "./latest.js";
 import { numberOf } from "./numbers.js";
-import { inEach, sentenceOf } from "./service.js";
+import { ofEach, sentenceOf } from "./service.js";
 import { halves, heldRange, middles, sample } from "./staircase.js";
 import { START } from "./state.js";
-import { fromPatterns, patternAt } from "./tensor.js";
+import { fromPatterns, ofRank, patternAt } from "./tensor.js";
 
 /** @import { Catalog, Choice } from "./catalog.js" */
 /** @import { Client, DType, Rounding } from "./client/index.js" */
-/** @import { View } from "./draw.js" */
+/** @import { CurveName, View } from "./draw.js" */
 /** @import { State } from "./state.js" */
 /** @import { Tensor } from "./tensor.js" */
 
@@ -21,6 +21,8 @@ const SAID = {
   steps: "A filled point belongs to its step, an open one does not.",
   trend: "The steps are too narrow to show; zoom in to see them.",
 };
+
+const GAPS = " Where a curve is missing, its results are NaN or infinite.";
 
 /** The section with the plot. */
 export class Plot {
@@ -38,6 +40,8 @@ export class Plot {
   #range = [START.from, START.to];
   /** @type {View | undefined} */
   #view;
+  /** The name of the chosen operator, if it has none of the directions. */
+  #operator = make("span", { className: "direction operator" });
   /** A checkbox for each direction, and the names of its operators beside it. */
   #directions;
 
@@ -50,6 +54,7 @@ export class Plot {
     this.#client = client;
     this.#catalog = catalog;
     this.#onChange = onChange;
+    find("directions", HTMLFieldSetElement).append(this.#operator);
     this.#directions = new Map(catalog.roundings.map((rounding) => [rounding, this.#direction(rounding)]));
     new ResizeObserver(() => this.#draw()).observe(this.#canvas);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#draw());
@@ -69,33 +74,41 @@ export class Plot {
   /**
    * @param {State} state
    * @param {Choice} choice
-   * @param {Rounding} chosen
    */
-  show({ plotted, from: wantedFrom, to: wantedTo }, { dtype, target }, chosen) {
+  show({ plotted, from: wantedFrom, to: wantedTo }, choice) {
+    const { dtype, target } = choice;
+    const chosen = roundingOf(this.#catalog, choice);
     const [from, to] = heldRange(wantedFrom, wantedTo, dtype);
     this.#dtype = dtype;
     this.#range = [from, to];
     this.#plotted = plotted;
     const types = target ? `${dtype} to ${target}` : dtype;
     this.#title.textContent = `The staircase of ${types}`;
-    const directions = this.#catalog.roundings.filter((rounding) => rounding === chosen || plotted.includes(rounding));
+    // The chosen operator is executed itself; the others are those of IEEE 754.
+    /** @type {Map<CurveName, string>} */
+    const words = new Map([[chosen ?? "operator", wordOf(this.#catalog, choice)]]);
+    this.#operator.hidden = chosen !== undefined;
+    this.#operator.textContent = `${dialectOf(this.#catalog, choice.dialect).title} ${operatorOf(this.#catalog, choice).operator}`;
     for (const [rounding, { box, operators }] of this.#directions) {
-      box.checked = directions.includes(rounding);
+      if (rounding !== chosen && plotted.includes(rounding)) words.set(rounding, rounding);
+      box.checked = words.has(rounding);
       box.disabled = rounding === chosen;
-      operators.textContent = target ? "" : operatorsBy(this.#catalog, rounding, dtype).join(", ");
+      operators.textContent = target ? "IEEE 754" : operatorsBy(this.#catalog, rounding, dtype).join(", ");
     }
-    const what = `${types} from ${from} to ${to}: ${directions.join(", ")}`;
+    const shown = Array.from(words.keys(), (name) => (name === "operator" ? this.#operator.textContent : name));
+    const what = `${types} from ${from} to ${to}: ${shown.join(", ")}`;
     this.#canvas.ariaLabel = `Staircase of ${what}. Arrow keys move it, plus and minus zoom, Home resets the range.`;
     Object.assign(this.#canvas.dataset, { from, to });
     this.#draw();
     this.#latest.start(
-      JSON.stringify([types, from, to, directions]),
+      JSON.stringify([types, from, to, [...words]]),
       60,
-      (signal) => this.#sampled(from, to, dtype, target, directions, signal),
+      (signal) => this.#sampled(from, to, choice, words, signal),
       (view) => {
         this.#view = view;
         this.#canvas.dataset["kind"] = view.kind;
-        this.#said.textContent = SAID[view.kind];
+        const hasGaps = view.curves.some(({ ys }) => !ys.every(Number.isFinite));
+        this.#said.textContent = SAID[view.kind] + (hasGaps ? GAPS : "");
         this.#draw();
       },
       (error) => (this.#said.textContent = sentenceOf(error)),
@@ -105,26 +118,26 @@ export class Plot {
   /**
    * @param {number} from
    * @param {number} to
-   * @param {DType} dtype
-   * @param {DType | ""} target
-   * @param {readonly Rounding[]} directions
+   * @param {Choice} choice
+   * @param {ReadonlyMap<CurveName, string>} words
    * @param {AbortSignal} signal
    * @returns {Promise<View>}
    */
-  async #sampled(from, to, dtype, target, directions, signal) {
+  async #sampled(from, to, choice, words, signal) {
+    const { dtype, target } = choice;
     // Include a margin, so that a drag shows no empty area.
     const margin = (to - from) / 4;
     const [first, last] = [from - margin, to + margin];
     const edges = target ? middles(first, last, target) : halves(first, last);
     const { kind, patterns } = sample(first, last, dtype, edges);
-    const x = fromPatterns(patterns, dtype);
-    const results = await inEach(this.#client, directions, x, signal, target);
+    const x = ofRank(fromPatterns(patterns, dtype), versionOf(this.#catalog, choice).min_rank);
+    const results = await ofEach(this.#client, words, x, signal, target);
     /** @param {Tensor} of */
     const values = (of) => patterns.map((_, at) => numberOf(patternAt(of, at), of.dtype));
     const places = new Set(edges);
     /** @param {number} at */
     const isEdge = (at) => places.has(at);
-    return { from, to, kind, isEdge, xs: values(x), curves: Array.from(results, ([rounding, y]) => ({ rounding, ys: values(y) })) };
+    return { from, to, kind, isEdge, xs: values(x), curves: Array.from(results, ([name, y]) => ({ name, ys: values(y) })) };
   }
 
   #draw() {

@@ -1,9 +1,10 @@
 /** Calls of the service that served the page. */
 
 import { Client, ConnectionFailed, descriptorOf, fromWire, RequestRefused, toWire } from "./client/index.js";
+import { ordered } from "./catalog.js";
 import { length } from "./tensor.js";
 
-/** @import { Descriptor, Differences, DType, Rounding } from "./client/index.js" */
+/** @import { Descriptor, Differences, DType } from "./client/index.js" */
 /** @import { Catalog } from "./catalog.js" */
 /** @import { Tensor } from "./tensor.js" */
 
@@ -23,7 +24,7 @@ export const clientWith = (apiKey) => new Client(BASE, { retries: 1, ...(apiKey 
  * @param {Client} client
  * @returns {Promise<Catalog>}
  */
-export const about = (client) => client.get("operators");
+export const about = async (client) => ordered(await client.get("operators"));
 
 /**
  * The result of an operator on a tensor.
@@ -42,20 +43,21 @@ export async function execute(client, descriptor, x, signal) {
 }
 
 /**
- * A tensor rounded in each of these directions, to another type if one is given.
+ * The results of operators on a tensor, of casts to a type if one is given.
  *
+ * @template {string} K
  * @param {Client} client
- * @param {readonly Rounding[]} roundings
+ * @param {ReadonlyMap<K, string>} words The operators, each as one word.
  * @param {Tensor} x
  * @param {AbortSignal} signal
  * @param {DType | ""} [to]
- * @returns {Promise<Map<Rounding, Tensor>>}
+ * @returns {Promise<Map<K, Tensor>>}
  */
-export async function inEach(client, roundings, x, signal, to) {
-  const results = roundings.map(async (rounding) => {
-    const descriptor = descriptorOf(rounding, x.dtype, x.shape, { to: to || undefined });
+export async function ofEach(client, words, x, signal, to) {
+  const results = Array.from(words, async ([name, word]) => {
+    const descriptor = descriptorOf(word, x.dtype, x.shape, { to: to || undefined });
     const { y } = await execute(client, descriptor, x, signal);
-    return /** @type {[Rounding, Tensor]} */ ([rounding, y]);
+    return /** @type {[K, Tensor]} */ ([name, y]);
   });
   return new Map(await Promise.all(results));
 }

@@ -1,6 +1,6 @@
 /** Sampling a rounding direction over a range, and the levels of its staircase. */
 
-import { atOrdinal, FORMATS, largest, nearest, numberOf, ordinal } from "./numbers.js";
+import { atOrdinal, endsOf, FORMATS, nearest, numberOf, ordinal } from "./numbers.js";
 
 /** @import { DType } from "./client/index.js" */
 
@@ -14,23 +14,27 @@ import { atOrdinal, FORMATS, largest, nearest, numberOf, ordinal } from "./numbe
 
 const MOST_VALUES = 400n;
 const MOST_UNITS = 60;
+/** All values of a type of 8 bits have a step. */
+const MOST_STEPS = 256n;
 const TREND_POINTS = 300;
 
 /**
- * The places where roundings to integral values change: integers and ties.
+ * The places where roundings to integral values change: integers and ties; undefined if there are too many.
  *
  * @param {number} from
  * @param {number} to
  */
 export function halves(from, to) {
+  if (to - from > MOST_UNITS) return undefined;
   /** @type {number[]} */
   const found = [];
-  if (to - from <= MOST_UNITS) for (let half = Math.ceil(from * 2); half <= to * 2; half++) found.push(half / 2);
+  for (let half = Math.ceil(from * 2); half <= to * 2; half++) found.push(half / 2);
   return found;
 }
 
 /**
- * The places where conversions to a type change: its values, and the middles between them.
+ * The places where conversions to a type change: its values, the middles between them, and those behind the last
+ * ones, as if there were one more. Undefined if there are too many.
  *
  * @param {number} from
  * @param {number} to
@@ -38,13 +42,17 @@ export function halves(from, to) {
  */
 export function middles(from, to, target) {
   const [first, last] = [ordinal(nearest(from, target), target), ordinal(nearest(to, target), target)];
-  /** @type {number[]} */
-  const found = [];
-  if (last - first > BigInt(2 * MOST_UNITS)) return found;
-  for (let at = first; at <= last; at++) {
-    const [value, next] = [numberOf(atOrdinal(at, target), target), numberOf(atOrdinal(at + 1n, target), target)];
-    found.push(value, (value + next) / 2);
-  }
+  if (last - first > MOST_STEPS) return undefined;
+  /** @param {bigint} at */
+  const value = (at) => numberOf(atOrdinal(at, target), target);
+  /** @type {(at: bigint, by: bigint) => number} */
+  const next = (at, by) => {
+    if (atOrdinal(at + by, target) !== atOrdinal(at, target)) return value(at + by);
+    const [end, inner] = [value(at), value(at - by)];
+    return FORMATS[target].isPower ? end ** 2 / inner : 2 * end - inner;
+  };
+  const found = [(next(first, -1n) + value(first)) / 2];
+  for (let at = first; at <= last; at++) found.push(value(at), (value(at) + next(at, 1n)) / 2);
   return found;
 }
 
@@ -54,7 +62,7 @@ export function middles(from, to, target) {
  * @param {number} from
  * @param {number} to
  * @param {DType} dtype
- * @param {readonly number[]} [edges] Where results change; none if there are too many.
+ * @param {readonly number[]} [edges] Where results change; undefined if there are too many.
  * @returns {Sample}
  */
 export function sample(from, to, dtype, edges = halves(from, to)) {
@@ -66,19 +74,19 @@ export function sample(from, to, dtype, edges = halves(from, to)) {
     return { kind: "every", patterns };
   }
   const ordinals = new Set([first, last]);
-  for (const edge of edges) {
+  for (const edge of edges ?? []) {
     // Or at a neighbour of it.
     const at = ordinal(nearest(edge, dtype), dtype);
     for (const near of [at - 1n, at, at + 1n]) if (first <= near && near <= last) ordinals.add(near);
   }
-  if (edges.length === 0) {
+  if (!edges) {
     for (let i = 1; i < TREND_POINTS; i++) {
       const x = from + ((to - from) * i) / TREND_POINTS;
       ordinals.add(ordinal(nearest(x, dtype), dtype));
     }
   }
   const ordered = [...ordinals].sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
-  return { kind: edges.length ? "steps" : "trend", patterns: ordered.map((at) => atOrdinal(at, dtype)) };
+  return { kind: edges ? "steps" : "trend", patterns: ordered.map((at) => atOrdinal(at, dtype)) };
 }
 
 /** @typedef {{ from: number, to: number, y: number }} Segment A level of the staircase. */
@@ -107,9 +115,9 @@ export function levels(xs, ys, isEdge = (x) => Number.isInteger(x * 2)) {
   for (let i = 1; i <= xs.length; i++) {
     if (i < xs.length && ys[i] === ys[start]) continue;
     segments.push({ from: value(xs, start), to: value(xs, i - 1), y: value(ys, start) });
-    if (i < xs.length) {
-      // The change lies between two neighbours; the one that is an edge ends both levels.
-      const [end, next] = [value(xs, i - 1), value(xs, i)];
+    const [end, next] = [value(xs, i - 1), value(xs, i)];
+    // The change lies between two neighbours; the one that is an edge ends both levels.
+    if (i < xs.length && (isEdge(end) || isEdge(next))) {
       const at = isEdge(end) ? end : next;
       marks.push({ x: at, y: value(ys, i - 1), isOpen: at === next }, { x: at, y: value(ys, i), isOpen: at === end });
     }
@@ -117,6 +125,9 @@ export function levels(xs, ys, isEdge = (x) => Number.isInteger(x * 2)) {
   }
   return { segments, marks };
 }
+
+/** The least width of a range, in parts of its middle: four spacings of the doubles that it consists of. */
+const FINEST = 2 ** -50;
 
 /**
  * Limit a range to the finite values of a dtype, and its width to at least four spacings.
@@ -127,13 +138,12 @@ export function levels(xs, ys, isEdge = (x) => Number.isInteger(x * 2)) {
  * @returns {[number, number]}
  */
 export function heldRange(from, to, dtype) {
-  const f = FORMATS[dtype];
-  const end = f.kind === "float" ? numberOf(largest(f), dtype) : 2 ** f.bits;
-  const most = Math.min(end, 1e300);
-  const middle = Math.min(Math.max((from + to) / 2, -most), most);
+  const ends = endsOf(dtype);
+  const [low, high] = [Math.max(ends[0], -1e300), Math.min(ends[1], 1e300)];
+  const middle = Math.min(Math.max((from + to) / 2, low), high);
   const at = ordinal(nearest(middle, dtype), dtype);
   const least = numberOf(atOrdinal(at + 2n, dtype), dtype) - numberOf(atOrdinal(at - 2n, dtype), dtype);
-  const width = Math.min(Math.max(to - from, Math.abs(least)), 2 * most);
+  const width = Math.min(Math.max(to - from, least, Math.abs(middle) * FINEST), high - low);
   return [middle - width / 2, middle + width / 2];
 }
 

@@ -23,12 +23,12 @@ import { FORMATS } from "./numbers.js";
 
 /** @type {State} */
 export const START = {
-  values: "-2.5, -1.5, -0.5, -0.3, 0.5, 1.5, 2.5, NaN",
+  values: "-2.5, -0.5, -0.0, 0.49999997, 0.5, 1.5, 2.5, 8388609",
   shape: "",
-  dialect: "ieee754",
+  dialect: "openvino",
   operator: "",
   version: "",
-  mode: "ties_to_even",
+  mode: "half_away_from_zero",
   dtype: "float32",
   target: "",
   plotted: ["ties_to_even", "ties_to_away"],

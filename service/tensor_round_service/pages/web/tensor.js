@@ -33,20 +33,19 @@ export function patternAt(x, at) {
 }
 
 /**
- * A tensor of these patterns.
+ * A flat tensor of these patterns.
  *
  * @param {readonly bigint[]} patterns
  * @param {DType} dtype
- * @param {readonly number[]} [shape]
  * @returns {Tensor}
  */
-export function fromPatterns(patterns, dtype, shape = [patterns.length]) {
+export function fromPatterns(patterns, dtype) {
   const size = DTYPES[dtype].bytes;
   const bytes = new Uint8Array(patterns.length * size);
   patterns.forEach((pattern, index) => {
     for (let at = 0; at < size; at++) bytes[index * size + at] = Number((pattern >> BigInt(8 * at)) & 255n);
   });
-  return { dtype, shape, bytes };
+  return { dtype, shape: [patterns.length], bytes };
 }
 
 /**
@@ -60,6 +59,15 @@ export function head(x, count) {
   const bytes = x.bytes.slice(0, count * DTYPES[x.dtype].bytes);
   return { dtype: x.dtype, shape: [bytes.length / DTYPES[x.dtype].bytes], bytes };
 }
+
+/**
+ * A flat tensor with leading dimensions of size 1, if an operator takes no lower rank.
+ *
+ * @param {Tensor} x
+ * @param {number} minRank
+ * @returns {Tensor}
+ */
+export const ofRank = (x, minRank) => ({ ...x, shape: [...Array(Math.max(0, minRank - 1)).fill(1), length(x)] });
 
 /**
  * The index of an element in each dimension, from its place in C order.
@@ -86,13 +94,12 @@ const wordsOf = (text) => text.split(/[\s,;[\]()]+/).filter(Boolean);
  *
  * @param {string} text
  * @param {DType} dtype
- * @param {readonly number[]} [shape]
  */
-export function fromText(text, dtype, shape) {
+export function fromText(text, dtype) {
   // A list with brackets, or without a space, has commas between its numbers.
   const comma = /[[\](]/.test(text) ? undefined : text.split(/[\s;]+/).find((word) => /^[-+]?\d+,\d+$/.test(word));
   if (comma) throw new NotANumber(`Is ${comma} one number or two? Write ${comma.replace(",", ".")} or ${comma.replace(",", ", ")}.`);
-  return fromPatterns(wordsOf(text).map((word) => parse(word, dtype)), dtype, shape);
+  return fromPatterns(wordsOf(text).map((word) => parse(word, dtype)), dtype);
 }
 
 /** The most numbers that {@link notes} names. */
