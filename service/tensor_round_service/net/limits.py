@@ -116,3 +116,30 @@ class MinimumRate:
     def limit(self, seconds: float) -> None:
         """Reduce the remaining grace to at most ``seconds``."""
         self._balance = min(self._balance, self._rate * seconds)
+
+
+class ReceivingRate:
+    """The minimum rate of a body or a message, while a route waits for its bytes.
+
+    ``began`` is the number of bytes that had been received before it.
+    """
+
+    __slots__ = ("_began", "_checked", "_limits", "_rate")
+
+    def __init__(self, limits: ConnectionLimits, grace: float, began: int = 0) -> None:
+        self._limits = limits
+        self._rate = MinimumRate(limits.min_receive_rate, grace)
+        self._began = self._checked = began
+
+    def resume(self, received: int) -> None:
+        """Enforce it from now on."""
+        limits = self._limits
+        before, self._checked = self._checked, received
+        if before - self._began < limits.grace_bytes <= received - self._began:
+            self._rate.limit(limits.rate_interval)
+
+    def holds(self, received: int) -> bool:
+        """Check it over the last interval."""
+        is_held = self._rate.record(received - self._checked, self._limits.rate_interval)
+        self.resume(received)
+        return is_held

@@ -344,7 +344,7 @@ class Connection(ConnectionLifecycle):
             self._refuse_head(self._unparsed, error)
         elif self.state is State.RECEIVING:
             assert self._request is not None
-            if self._request.holds_rate(limits):
+            if self._request.holds_rate():
                 self._deadline.set(limits.rate_interval)
                 return
             rate = limits.min_receive_rate

@@ -12,7 +12,7 @@ from tensor_round.contract.wire.http1 import BodyReader, FramingTooLong
 
 from ..bodies import Progress
 from ..head import MalformedRequest
-from ..limits import ConnectionLimits, MinimumRate
+from ..limits import ConnectionLimits, ReceivingRate
 from .head import MAX_HEAD_BYTES, RequestHead
 
 #: From this size on, bytes are received directly into the target. Smaller remainders are received
@@ -199,9 +199,7 @@ class ReceivedRequest(BodyReceiver):
     _progress: Progress | None = None
     #: Whether the last buffer was the target.
     _is_direct: bool
-    _rate: MinimumRate | None = None
-    #: The value of ``received`` at the last check of the rate, or at its start.
-    _checked: int
+    _rate: ReceivingRate | None = None
     #: Whether the connection is lost.
     is_lost = False
     #: Whether a peer that has stopped sending has been asked if it still reads.
@@ -291,20 +289,14 @@ class ReceivedRequest(BodyReceiver):
 
     def start_rate(self, limits: ConnectionLimits) -> None:
         """Enforce the minimum rate from now on, but only while a route reads."""
-        self._checked = self.received
         if self._rate is None:
-            self._rate = MinimumRate(limits.min_receive_rate, limits.receive_timeout)
-            if self._checked >= limits.grace_bytes:
-                self._rate.limit(limits.rate_interval)
+            self._rate = ReceivingRate(limits, limits.receive_timeout)
+        self._rate.resume(self.received)
 
-    def holds_rate(self, limits: ConnectionLimits) -> bool:
+    def holds_rate(self) -> bool:
         """Check the minimum rate over the last interval."""
-        before, self._checked = self._checked, self.received
         assert self._rate is not None
-        is_held = self._rate.record(self._checked - before, limits.rate_interval)
-        if before < limits.grace_bytes <= self._checked:
-            self._rate.limit(limits.rate_interval)
-        return is_held
+        return self._rate.holds(self.received)
 
 
 def client_of(transport: Any) -> tuple[str, int] | None:

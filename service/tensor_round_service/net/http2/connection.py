@@ -274,7 +274,7 @@ class Connection(ConnectionLifecycle):
             if writer.is_paused:  # they share what the peer reads
                 share = max(0, read - before) // len(sending)
         for stream in [*self.session.streams.values()]:
-            stream.check_receiving(limits.rate_interval)
+            stream.check_receiving()
             if stream.is_sending and not stream.holds_send_rate(share, limits.rate_interval):
                 logger.warning("slow reader: aborted below %d bytes a second", limits.min_send_rate)
                 if writer.is_paused:

@@ -10,7 +10,7 @@ from tensor_round.contract.errors import ReceiveTimeout
 
 from ..bodies import ClientDisconnected, Progress
 from ..head import expects_continue
-from ..limits import MinimumRate
+from ..limits import MinimumRate, ReceivingRate
 from . import frames
 from .fields import encoded
 from .frames import Code
@@ -52,10 +52,12 @@ class ServedStream(Stream):
     is_expired = False
     #: Whether parts wait to be sent, or the transport may still read from them.
     is_sending = False
-    #: The rates, and the bytes moved at their last check; for a message, from ``_base`` on.
-    _receive_rate: MinimumRate | None = None
+    #: The rate of a message, which began behind ``_base`` bytes.
+    _receive_rate: ReceivingRate | None = None
+    _base = 0
+    #: That of a response, and the bytes sent at its last check.
     _send_rate: MinimumRate | None = None
-    _base = _checked = _checked_sent = 0
+    _checked_sent = 0
 
     @property
     def scheme(self) -> str:
@@ -132,10 +134,8 @@ class ServedStream(Stream):
         limits = self.connection.limits
         if self._receive_rate is None:
             seconds = limits.receive_timeout if grace is None else grace
-            self._receive_rate = MinimumRate(limits.min_receive_rate, seconds)
-            if self.received - self._base >= limits.grace_bytes:
-                self._receive_rate.limit(limits.rate_interval)
-        self._checked = self.received
+            self._receive_rate = ReceivingRate(limits, seconds, self._base)
+        self._receive_rate.resume(self.received)
         self.connection.session.open_window(self)
         self.connection.flush()
         self._waiter = asyncio.get_running_loop().create_future()
@@ -229,19 +229,14 @@ class ServedStream(Stream):
         elif self._waiter is not None and not self._waiter.done():
             self._waiter.set_exception(ClientDisconnected())
 
-    def check_receiving(self, seconds: float) -> None:
-        """Have the handler's wait fail if the peer has sent too little in the last ``seconds``."""
-        waiter, rate, limits = self._waiter, self._receive_rate, self.connection.limits
-        if waiter is None or waiter.done() or rate is None:
+    def check_receiving(self) -> None:
+        """Have the handler's wait fail if the peer has sent too little in the last interval."""
+        waiter, rate = self._waiter, self._receive_rate
+        if waiter is None or waiter.done() or rate is None or rate.holds(self.received):
             return
-        before, self._checked = self._checked, self.received
-        is_held = rate.record(self.received - before, seconds)
-        if before - self._base < limits.grace_bytes <= self.received - self._base:
-            rate.limit(limits.rate_interval)
-        if not is_held:
-            least = limits.min_receive_rate
-            slow = ReceiveTimeout(f"the body was received at less than {least} bytes a second")
-            waiter.set_exception(slow)
+        least = self.connection.limits.min_receive_rate
+        slow = ReceiveTimeout(f"the body was received at less than {least} bytes a second")
+        waiter.set_exception(slow)
 
     def holds_send_rate(self, share: int | None, seconds: float) -> bool:
         """Check the rate at which the peer reads: ``share`` bytes, or what was given out."""

@@ -216,16 +216,16 @@ def test_rate_of_a_body(
     for further, is_held in [*steps, *[(0, True)] * checks, (0, False)]:
         request.start_rate(limits)
         request.keep(memoryview(bytes(further)))
-        assert request.holds_rate(limits) is is_held
+        assert request.holds_rate() is is_held
 
 
 def test_bytes_that_come_before_a_route_reads_do_not_hold_its_rate() -> None:
     request = received(100_000, bytes(5000))
     request.start_rate(HASTY)
-    assert request.holds_rate(HASTY) is True  # by its grace
+    assert request.holds_rate() is True  # by its grace
     request.keep(memoryview(bytes(5000)))
     request.start_rate(HASTY)
-    assert request.holds_rate(HASTY) is False
+    assert request.holds_rate() is False
 
 
 FOREVER = float("inf")
