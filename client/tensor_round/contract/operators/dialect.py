@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import Fault, InvalidDescriptor
 from ..quoting import not_accepted
 from ..rounding import Rounding
-from .model import RANK_LIMIT
+from .model import RANK_LIMIT, enumeration
 from .operator import Kind
 
 if TYPE_CHECKING:
@@ -236,13 +236,19 @@ class Dialect:
     """A dialect: its operators, of which the first is the one that its name alone means.
 
     ``title`` is the name that people write. ``operator_field`` is the descriptor's field that tells
-    the operator, and ``spellings`` maps what it may have to the operators' ``selected_by``.
+    the operator, and ``spellings`` maps what it may have to the operators' ``selected_by``: by
+    default to themselves.
     """
 
     title: str
     operators: tuple[Operator, ...]
     operator_field: str
-    spellings: Mapping[str | int, str]
+    spellings: Mapping[str | int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.spellings:
+            names = (name for operator in self.operators for name in operator.selected_by)
+            object.__setattr__(self, "spellings", enumeration(names))
 
     @property
     def name(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, get_args
 
 #: From the first opset with Round to the newest of onnx 1.23.
@@ -37,3 +38,13 @@ _DATA_TYPES = (
 )
 DTYPES = {name: dtype for name, _, dtype in _DATA_TYPES}
 NUMBERS = {dtype: number for _, number, dtype in _DATA_TYPES}
+
+
+def type_spellings(names: Sequence[str]) -> dict[str | int, str]:
+    """TensorProto.DataType names, and the type strings of the specification's constraints."""
+    return {text: name for name in names for text in (name, f"tensor({name.lower()})")}
+
+
+def attribute_spellings(names: Sequence[str]) -> dict[str | int, str]:
+    """TensorProto.DataType names, and their numbers."""
+    return {text: name for name in names for text in (name, NUMBERS[DTYPES[name]])}

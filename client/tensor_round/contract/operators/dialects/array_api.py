@@ -152,7 +152,6 @@ class ArrayAPIAstype(CastOperator):
 DIALECT = Dialect(
     title="Array API",
     operator_field="op",
-    spellings=enumeration((*MODES, "astype")),
     operators=(
         Operator(
             name="round",

@@ -422,14 +422,14 @@ class DirectMLCast(CastOperator):
         )
 
 
-def _directed(name: str, made: type[RoundOperator]) -> Operator:
-    operator = f"ELEMENT_WISE_{name}"
+def _directed(made: type[_Directed]) -> Operator:
+    operator = made._operator
     return Operator(
         name=operator,
         descriptor=DirectMLFloorDescriptor,
         object=made,
         model=ModelNames(f"directml_{operator.lower()}", "InputTensor", "OutputTensor"),
-        words=Words(name, ("FEATURE_LEVEL",)),
+        words=Words(operator.removeprefix("ELEMENT_WISE_"), ("FEATURE_LEVEL",)),
         version_field="feature_level",
         versions=tuple(VERSIONS[operator].values()),
         dtypes={name: DTYPES[name] for name in _ROUNDED},
@@ -456,8 +456,8 @@ DIALECT = Dialect(
             mode_field="desc.RoundingMode",
             modes=MODES,
         ),
-        _directed("FLOOR", DirectMLFloor),
-        _directed("CEIL", DirectMLCeil),
+        _directed(DirectMLFloor),
+        _directed(DirectMLCeil),
         Operator(
             name="CAST",
             descriptor=DirectMLCastDescriptor,

@@ -248,7 +248,6 @@ class IEEE754Convert(CastOperator):
 DIALECT = Dialect(
     title="IEEE 754",
     operator_field="operation",
-    spellings=enumeration(("roundToIntegral", "convertFormat")),
     operators=(
         Operator(
             name="roundToIntegral",

@@ -230,7 +230,6 @@ def _name_of(dtype: str) -> str:
 DIALECT = Dialect(
     title="MLIR",
     operator_field="op",
-    spellings=enumeration((*MODES, *_KINDS)),
     operators=(
         Operator(
             name="math",

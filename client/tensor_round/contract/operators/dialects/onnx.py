@@ -18,8 +18,16 @@ from ...errors import InvalidDescriptor
 from ...layout import Layout
 from ...rounding import Rounding
 from ..dialect import FLOAT_TO_INTEGER, NAN_TO_FLOAT, Dialect, ModelNames, Operator, Words
-from ..model import OneOf, Shape, Strict, enumeration
-from ..onnx_types import DTYPES, NEWEST_OPSET, NUMBERS, OnnxCastOpset, OnnxFloorOpset, OnnxOpset
+from ..model import OneOf, Shape, Strict
+from ..onnx_types import (
+    DTYPES,
+    NEWEST_OPSET,
+    OnnxCastOpset,
+    OnnxFloorOpset,
+    OnnxOpset,
+    attribute_spellings,
+    type_spellings,
+)
 from ..onnx_versions import VERSIONS, OnnxOperatorDescriptor
 from ..operator import CastOperator, RoundOperator, canonical_name, name_in, sizes_of
 from .onnx_linear import (
@@ -61,15 +69,6 @@ _ROUNDINGS = {
 _TYPES = VERSIONS["Round"][-1].dtypes
 _CAST_TYPES = VERSIONS["Cast"][-1].dtypes
 
-
-def _spellings(names: Sequence[str]) -> dict[str | int, str]:
-    """TensorProto.DataType names, and the type strings of the specification's constraints."""
-    return {
-        **enumeration(names),
-        **{f"tensor({name.lower()})": name for name in names},
-    }
-
-
 _REASONS = {
     "BOOL": "a conversion of bool rounds nothing; compare with 0, or select 0 and 1",
     "STRING": "text is no tensor of numbers; send numbers as JSON, which are rounded once",
@@ -84,15 +83,12 @@ _REJECTED_NUMBERS: dict[str | int, str] = {
     number: _REJECTED[name]
     for name, number in (("STRING", 8), ("BOOL", 9), ("UINT2", 25), ("INT2", 26))
 }
-_TARGETS: dict[str | int, str] = {
-    spelling: name for name in _CAST_TYPES for spelling in (name, NUMBERS[DTYPES[name]])
-}
 
 
 class OnnxTensor(Strict):
     """A tensor of the ONNX type system, packed in C order."""
 
-    elem_type: Annotated[str, OneOf("onnx: rounding", _spellings(_TYPES))] = Field(
+    elem_type: Annotated[str, OneOf("onnx: rounding", type_spellings(_TYPES))] = Field(
         description="The name in TensorProto.DataType, or the full type string. "
         "BFLOAT16 needs opset 22 or newer for Round, 13 for Floor and Ceil."
     )
@@ -102,7 +98,7 @@ class OnnxTensor(Strict):
 class OnnxCastTensor(Strict):
     """The operand of a Cast, packed in C order."""
 
-    elem_type: Annotated[str, OneOf("onnx: Cast", _spellings(_CAST_TYPES), _REJECTED)] = Field(
+    elem_type: Annotated[str, OneOf("onnx: Cast", type_spellings(_CAST_TYPES), _REJECTED)] = Field(
         description="The name in TensorProto.DataType, or the full type string."
     )
     shape: Shape
@@ -159,9 +155,10 @@ class OnnxCastDescriptor(OnnxOperatorDescriptor):
         description="The version of the default operator set, 9 and up.",
         json_schema_extra={"minimum": 9, "maximum": NEWEST_OPSET},
     )
-    to: Annotated[str | int, OneOf("onnx: Cast", _TARGETS, {**_REJECTED, **_REJECTED_NUMBERS})] = (
-        Field(description="The target type: a name in TensorProto.DataType, or its number.")
-    )
+    to: Annotated[
+        str | int,
+        OneOf("onnx: Cast", attribute_spellings(_CAST_TYPES), {**_REJECTED, **_REJECTED_NUMBERS}),
+    ] = Field(description="The target type: a name in TensorProto.DataType, or its number.")
     saturate: int = Field(
         default=1,
         ge=0,
@@ -283,8 +280,8 @@ class OnnxCast(CastOperator):
         return descriptor
 
 
-def _operator(name: str, made: type[RoundOperator], rounding: Rounding) -> Operator:
-    first = name == "Round"
+def _operator(made: type[_Unary]) -> Operator:
+    name = made._op_type
     versions = VERSIONS[name]
     oldest = versions[0].selected_by[0]
     choices = f"{oldest} to {NEWEST_OPSET}"
@@ -293,22 +290,19 @@ def _operator(name: str, made: type[RoundOperator], rounding: Rounding) -> Opera
         descriptor=OnnxDescriptor,
         object=made,
         model=ModelNames(f"onnx_{name.lower()}"),
-        words=Words("" if first else name, ("OPSET",), choices, are_integers=True),
+        words=Words("" if name == "Round" else name, ("OPSET",), choices, are_integers=True),
         version_field="opset_version",
         versions=versions,
         dtypes={name: DTYPES[name] for name in versions[-1].dtypes},
-        default_rounding=rounding,
+        default_rounding=_ROUNDINGS[name],
     )
 
 
 DIALECT = Dialect(
     title="ONNX",
     operator_field="op_type",
-    spellings=enumeration(VERSIONS),
     operators=(
-        _operator("Round", OnnxRound, Rounding.TIES_TO_EVEN),
-        _operator("Floor", OnnxFloor, Rounding.TOWARD_NEGATIVE),
-        _operator("Ceil", OnnxCeil, Rounding.TOWARD_POSITIVE),
+        *map(_operator, (OnnxRound, OnnxFloor, OnnxCeil)),
         Operator(
             name="Cast",
             descriptor=OnnxCastDescriptor,

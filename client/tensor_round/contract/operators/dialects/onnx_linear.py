@@ -20,8 +20,8 @@ from ...errors import Fault, InvalidDescriptor
 from ...functions import Dequantize, Linear, Quantize
 from ...layout import Layout
 from ..dialect import ModelNames, Operator, Words
-from ..model import OneOf, OperatorDescriptor, Shape, Strict, enumeration
-from ..onnx_types import DTYPES, NEWEST_OPSET, NUMBERS, OnnxLinearOpset
+from ..model import OneOf, OperatorDescriptor, Shape, Strict
+from ..onnx_types import DTYPES, NEWEST_OPSET, OnnxLinearOpset, attribute_spellings, type_spellings
 from ..onnx_versions import (
     FLOATS,
     OPSETS_OF_EQUAL_TYPES,
@@ -44,17 +44,12 @@ _TWO_BITS = "types of two bits are not served"
 _SIX_BITS = "types of six bits are not served"
 #: The types that any version takes.
 _TYPES = tuple(dict.fromkeys((*types_of("QuantizeLinear"), *types_of("DequantizeLinear"))))
-_SPELLINGS: dict[str | int, str] = {
-    **enumeration(_TYPES),
-    **{f"tensor({name.lower()})": name for name in _TYPES},
-}
 #: TensorProto's type of an attribute that is left out.
 _UNDEFINED = "UNDEFINED"
 _TYPE_OR_NUMBER: dict[str | int, str] = {
     _UNDEFINED: _UNDEFINED,
     0: _UNDEFINED,
-    **enumeration(_TYPES),
-    **{NUMBERS[DTYPES[name]]: name for name in _TYPES},
+    **attribute_spellings(_TYPES),
 }
 _OTHERS: dict[str | int, str] = {
     **dict.fromkeys(("INT2", "UINT2", "tensor(int2)", "tensor(uint2)", 25, 26), _TWO_BITS),
@@ -65,7 +60,7 @@ _OTHERS: dict[str | int, str] = {
 class OnnxLinearTensor(Strict):
     """A tensor of a linear quantization, packed in C order."""
 
-    elem_type: Annotated[str, OneOf("onnx: quantization", _SPELLINGS, _OTHERS)] = Field(
+    elem_type: Annotated[str, OneOf("onnx: quantization", type_spellings(_TYPES), _OTHERS)] = Field(
         description="The name in TensorProto.DataType, or the full type string."
     )
     shape: Shape

@@ -280,9 +280,9 @@ class OpenVINOConvert(CastOperator):
         return OpenVINOConvertDescriptor.read(document)
 
 
-def _operator(name: str, made: type[RoundOperator]) -> Operator:
-    title = f"openvino {name}-1"
-    version = Version(f"{name}-1", title, tuple(DTYPES), ("opset1",))
+def _operator(made: type[_Unary]) -> Operator:
+    name = made._type
+    version = Version(f"{name}-1", f"openvino {name}-1", tuple(DTYPES), ("opset1",))
     return Operator(
         name=name,
         descriptor=OpenVINOFloorDescriptor,
@@ -299,7 +299,6 @@ def _operator(name: str, made: type[RoundOperator]) -> Operator:
 DIALECT = Dialect(
     title="OpenVINO",
     operator_field="type",
-    spellings=enumeration(("Round", *_ROUNDINGS, "Convert")),
     operators=(
         Operator(
             name="Round",
@@ -313,8 +312,8 @@ DIALECT = Dialect(
             mode_field="data.mode",
             modes=MODES,
         ),
-        _operator("Floor", OpenVINOFloor),
-        _operator("Ceiling", OpenVINOCeiling),
+        _operator(OpenVINOFloor),
+        _operator(OpenVINOCeiling),
         Operator(
             name="Convert",
             descriptor=OpenVINOConvertDescriptor,

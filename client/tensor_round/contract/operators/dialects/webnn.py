@@ -167,7 +167,8 @@ class WebNNCast(CastOperator):
         return WebNNCastDescriptor.read(document)
 
 
-def _operator(name: str, made: type[RoundOperator], model: str, word: str) -> Operator:
+def _operator(made: type[_Unary], model: str, word: str) -> Operator:
+    name = made._op
     return Operator(
         name=name,
         descriptor=WebNNDescriptor,
@@ -183,11 +184,10 @@ def _operator(name: str, made: type[RoundOperator], model: str, word: str) -> Op
 DIALECT = Dialect(
     title="WebNN",
     operator_field="op",
-    spellings=enumeration((*_ROUNDINGS, "cast", *(row.name for row in ROWS))),
     operators=(
-        _operator("roundEven", WebNNRoundEven, "webnn_round_even", ""),
-        _operator("floor", WebNNFloor, "webnn_floor", "floor"),
-        _operator("ceil", WebNNCeil, "webnn_ceil", "ceil"),
+        _operator(WebNNRoundEven, "webnn_round_even", ""),
+        _operator(WebNNFloor, "webnn_floor", "floor"),
+        _operator(WebNNCeil, "webnn_ceil", "ceil"),
         Operator(
             name="cast",
             descriptor=WebNNCastDescriptor,
