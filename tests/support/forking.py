@@ -26,8 +26,15 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 TESTS = Path(__file__).parents[1]
-#: What takes the time.
-IMPORTED = ("tensor_round_cli.app", "tensor_round_service.process.serving_process")
+#: What takes the time; ``typer`` imports the second to say that a command is wrong.
+IMPORTED = (
+    "tensor_round_cli.app",
+    "typer.rich_utils",
+    "tensor_round_service.process.serve",
+    "tensor_round_service.process.serving_process",
+    "uvicorn.loops.uvloop",
+    "tensor_round_verify.runtimes.arrays",
+)
 
 
 class Forked:
@@ -167,21 +174,26 @@ def _code_of(end: SystemExit) -> int:
     return end.code or 0
 
 
-def make_tables() -> None:
-    """Make those that each start of the service looks up known results in."""
+def make_service() -> None:
+    """Make what each start of the service makes again: it keeps modules, files, known results."""
+    from tensor_round_service.app import create_app
     from tensor_round_service.backends.cpu.backend import NumpyBackend
+    from tensor_round_service.engine.engine import Engine
     from tensor_round_service.engine.readiness import rounds_correctly
+    from tensor_round_service.settings import Settings
 
-    backend = NumpyBackend(threads=1)
-    assert rounds_correctly(backend)
-    backend.close()
+    engine = Engine(NumpyBackend(threads=1))
+    create_app(Settings(), engine)
+    assert rounds_correctly(engine.backend)
+    engine.close()
+    assert threading.active_count() == 1, "a child has no threads of its parent's"
 
 
 def main() -> None:
     """Fork for each order; tell its process id, and its exit code when it has ended."""
     for name in IMPORTED:
         __import__(name)
-    make_tables()
+    make_service()
     gc.freeze()  # so that a child's garbage collector does not copy all of this
     waker, wakes = os.pipe()
     os.set_blocking(wakes, False)
