@@ -9,6 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from support.cases.every import grouped
 from tensor_round_verify.conversions.patterns import cast_operands
 from tensor_round_verify.conversions.reference import cast
 from tensor_round_verify.reference import ROUNDINGS, Bits, all_patterns, bits_type, width
@@ -161,11 +162,12 @@ def check(operands: Bits, source: str, target: str, rounding: str) -> None:
         assert not wrong.size, (rounding, saturate, told)
 
 
-def pairs(sources: list[str]) -> list[tuple[str, str]]:
-    return [(source, target) for source in sources for target in TYPES if source != target]
+def pairs(sources: list[str]) -> dict[str, list[tuple[str, str]]]:
+    """By the source, whose operands are then known."""
+    return {source: [(source, to) for to in TYPES if source != to] for source in sources}
 
 
-@pytest.mark.parametrize(("source", "target"), pairs(TYPES), ids=str)
+@grouped(pairs(TYPES))
 def test_some_operands_of_every_cast(source: str, target: str) -> None:
     """Of each direction others: the directions take the operands in turn."""
     operands = cast_operands(source, target)
@@ -176,7 +178,7 @@ def test_some_operands_of_every_cast(source: str, target: str) -> None:
 
 @pytest.mark.sweep
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("source", "target"), pairs(BYTES), ids=str)
+@grouped(pairs(BYTES))
 def test_every_operand_of_8_bits_or_fewer(source: str, target: str) -> None:
     for rounding in ROUNDINGS:
         check(all_patterns(source), source, target, rounding)

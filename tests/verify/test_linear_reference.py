@@ -6,12 +6,14 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
+from itertools import product
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 
+from support.cases.every import every, grouped
 from support.cases.references import faked, quantized
 from tensor_round_verify.conversions.linear import dequantized, expanded
 from tensor_round_verify.reference import (
@@ -40,6 +42,7 @@ INTEGERS = ("int8", "uint8", "int16", "uint16", "int4", "uint4", "int32", "uint3
 CODES = (*INTEGERS, "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
 CODES = (*CODES, "float4_e2m1fn")
 PRECISIONS = ("", "float32", "float16", "bfloat16")
+TARGETS = PRECISIONS[1:]
 
 
 def numpy_type(dtype: str) -> Any:
@@ -231,20 +234,20 @@ def compare(got: Bits, want: list[int], operands: tuple[Bits | None, ...]) -> No
 
 
 @pytest.mark.parametrize("turns", [1, pytest.param(len(PRECISIONS), marks=pytest.mark.sweep)])
-@pytest.mark.parametrize("target", CODES)
-@pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("source", OPERANDS)
-def test_drawn_operands_are_quantized_as_fractions_say(
-    source: str, scale: str, target: str, turns: int
-) -> None:
+def test_drawn_operands_are_quantized_as_fractions_say(source: str, turns: int) -> None:
     """The types take the precisions in turn, with and without zero points others."""
-    types = (source, scale, target)
-    first = OPERANDS.index(source) + SCALES.index(scale) + CODES.index(target)
-    for turn in range(first, first + turns):
-        for seed, has_point in ((turn, True), (turn + 1, False)):
-            bits, scales = some(source, 40, seed), some(scale, 40, seed + 10)
-            points = some(target, 40, seed + 20) if has_point else None
-            check_quantized(bits, scales, points, types, PRECISIONS[seed % len(PRECISIONS)])
+
+    def check(scale: str, target: str) -> None:
+        first = OPERANDS.index(source) + SCALES.index(scale) + CODES.index(target)
+        for turn in range(first, first + turns):
+            for seed, has_point in ((turn, True), (turn + 1, False)):
+                bits, scales = some(source, 40, seed), some(scale, 40, seed + 10)
+                points = some(target, 40, seed + 20) if has_point else None
+                precision = PRECISIONS[seed % len(PRECISIONS)]
+                check_quantized(bits, scales, points, (source, scale, target), precision)
+
+    every(check, SCALES, CODES)
 
 
 @pytest.mark.parametrize("source", ["float16", "bfloat16"])
@@ -261,9 +264,7 @@ def test_quotients_next_to_ties_are_rounded_in_the_type_of_the_scale(source: str
     check_quantized(patterns, scales.view(bits_type(source)), None, (source, source, "int16"), "")
 
 
-@pytest.mark.parametrize("target", ["float32", "float16", "bfloat16"])
-@pytest.mark.parametrize("scale", ["float32", "float16", "bfloat16", "float8_e8m0fnu"])
-@pytest.mark.parametrize("source", CODES)
+@grouped({source: [*product([source], (*TARGETS, "float8_e8m0fnu"), TARGETS)] for source in CODES})
 def test_drawn_codes_are_dequantized_as_fractions_say(source: str, scale: str, target: str) -> None:
     bits, scales, points = some(source, 100, 1), some(scale, 100, 2), some(source, 100, 3)
     for zeros in (points, None):

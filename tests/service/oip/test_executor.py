@@ -9,7 +9,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import product
+from itertools import groupby, product
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from fastapi import FastAPI
 
 from support.cases.backend_calls import WatchedBackend
 from support.cases.descriptors import CASES
+from support.cases.every import grouped
 from support.http import asgi
 from support.http.inference_form import (
     BINARY_OUT,
@@ -331,7 +333,9 @@ def test_a_sender_that_hangs_up_anywhere(
         assert numpy_engine.memory.in_use == 0
 
 
-each_model = pytest.mark.parametrize("model", MODELS, ids=lambda m: f"{m.name}-{m.version}")
+each_model = grouped(
+    {name: [(model,) for model in found] for name, found in groupby(MODELS, attrgetter("name"))}
+)
 
 
 #: Parameters without which some models refuse a request.

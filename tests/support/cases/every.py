@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
+
+import pytest
 
 
 def every(check: Callable[..., object], *axes: Iterable[object]) -> None:
     """Check each combination of the values of ``axes``; raise all that failed, by their values."""
     each(check, product(*axes))
+
+
+def grouped(groups: Mapping[str, Sequence[tuple[object, ...]]]) -> Any:
+    """Have a test for each group, which checks all of its rows; a row has a check's arguments.
+
+    A test costs some milliseconds in each process, however little it does.
+    """
+
+    def over(check: Callable[..., object]) -> Any:
+        @pytest.mark.parametrize("group", [name for name, rows in groups.items() if rows])
+        def test(group: str) -> None:
+            each(check, groups[group])
+
+        return test
+
+    return over
 
 
 def every_pair(check: Callable[..., object], *axes: Iterable[object]) -> None:

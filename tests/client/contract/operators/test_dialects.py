@@ -27,6 +27,7 @@ import tensor_round as tr
 from support.cases import descriptors
 from support.cases.descriptors import CASES, EXAMPLES, faults, paths, resolved, varied
 from support.cases.dialect import ABSENT, Broken, Changes, Document, OperatorCases, Whole
+from support.cases.every import grouped
 from tensor_round.clients.execution import read_descriptor
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.operators import registry
@@ -48,13 +49,8 @@ each_operator = pytest.mark.parametrize("operator", CASES)
 
 
 def each(kind: Callable[[OperatorCases], Iterable[Sequence[Any]]]) -> Any:
-    """A case a test: of every operator, those of one kind."""
-    found = [
-        pytest.param(operator, case, id=f"{operator}-{case[callable(case[0])]}"[:80])
-        for operator, cases in CASES.items()
-        for case in kind(cases)
-    ]
-    return pytest.mark.parametrize(("operator", "case"), found)
+    """A test an operator, of all its cases of one kind."""
+    return grouped({key: [(key, case) for case in kind(cases)] for key, cases in CASES.items()})
 
 
 def documents(operator: str, changes: Changes) -> Iterator[Any]:

@@ -13,6 +13,7 @@ import pytest
 
 from support.cases.descriptors import CASES
 from support.cases.dialects.onnx import CAST_TYPES
+from support.cases.every import grouped
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import InvalidDescriptor
 from tensor_round.contract.operators import directml_tensors, onnx_types
@@ -45,13 +46,8 @@ def test_no_name_stands_for_two_types() -> None:
         assert set(table.values()) <= BY_NAME.keys()
 
 
-each_version = pytest.mark.parametrize(
-    ("key", "version"),
-    [
-        pytest.param(key, version, id=f"{key} {version.name}")
-        for key, operator in OPERATORS.items()
-        for version in operator.versions
-    ],
+each_version = grouped(
+    {key: [(key, version) for version in row.versions] for key, row in OPERATORS.items()}
 )
 #: Types to which any type is cast by each version of some dialect.
 WIDE = ("float32", "float16", "float64")
