@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import mmap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from support.cases.descriptors import (
     payload_of,
 )
 from support.cases.dialect import Document
+from support.cases.every import every
 from support.clients import KINDS, AnyClient
 from support.http.native_form import post
 from support.services.server import Service
@@ -186,18 +188,23 @@ PLACES: dict[str, dict[str, Any]] = {
 }
 
 
-#: Every document in every place; the two kinds of clients take turns.
-each_document = pytest.mark.parametrize(
-    ("kind", "client", "document"),
-    [
-        pytest.param(kind, place, document, id=f"{name}-{place}-{key}")
-        for number, (key, document) in enumerate((DOCUMENTS | DENSE).items())
-        for turn, place in enumerate(PLACES)
-        for own, (name, kind) in enumerate(KINDS.items())
-        if (number + turn) % len(KINDS) == own
-    ],
-    indirect=["kind", "client"],
-)
+def in_every_place(check: Callable[[AnyClient, Document], None]) -> Any:
+    """Check every document in every place; the two kinds of clients take turns."""
+    documents = [*(DOCUMENTS | DENSE).values()]
+
+    @pytest.mark.parametrize(
+        ("kind", "client", "first"),
+        [
+            pytest.param(kind, place, (turn + own) % len(KINDS), id=f"{name}-{place}")
+            for turn, place in enumerate(PLACES)
+            for own, (name, kind) in enumerate(KINDS.items())
+        ],
+        indirect=["kind", "client"],
+    )
+    def test(client: AnyClient, first: int) -> None:
+        every(partial(check, client), documents[first :: len(KINDS)])
+
+    return test
 
 
 @pytest.fixture(params=PLACES)
@@ -209,7 +216,7 @@ def client(
         yield made
 
 
-@each_document
+@in_every_place
 def test_data_as_bytes_or_as_an_array_of_any_order(client: AnyClient, document: Document) -> None:
     call, payload, right = execution_of(document)
     x = elements(np.frombuffer(payload, np.uint8), call.input)
@@ -223,7 +230,7 @@ def test_data_as_bytes_or_as_an_array_of_any_order(client: AnyClient, document: 
         assert np.array_equal(bits(array), before)
 
 
-@each_document
+@in_every_place
 def test_out_as_bytes_is_filled_whole(client: AnyClient, document: Document) -> None:
     call, payload, right = execution_of(document)
     outs: list[Any] = [bytearray(b"\xaa" * call.output.byte_length)]
@@ -238,7 +245,7 @@ def test_out_as_bytes_is_filled_whole(client: AnyClient, document: Document) -> 
         assert np.shares_memory(result.numpy(), memory) is is_view
 
 
-@each_document
+@in_every_place
 def test_out_as_an_array_gets_its_elements_and_no_more(
     client: AnyClient, document: Document
 ) -> None:
