@@ -99,18 +99,14 @@ test-slow: $(VENV)/.test ## Run the tests that repeat, or wait for real limits t
 AGAIN = $(MAKE) --no-print-directory
 
 .PHONY: test-pythons
-# What lies on asyncio, sockets, threads and processes; of values, every way of a request:
-# without IMAGE, each Python has all of them.
+# What lies on asyncio, sockets, threads and processes; of values, every way of a request: without
+# IMAGE, each Python has all of them. No type depends on the version: CI's matrix checks each.
 IMAGE_TESTS := $(addprefix tests/service/,net grpc engine process) tests/client/transport \
 	$(addprefix tests/e2e/,process rounding/test_every_way.py rounding/test_overlap.py v2/test_grpc.py) \
 	$(addprefix tests/e2e/sdk/test_client_,concurrency.py outages.py tls_and_uds.py)
-test-pythons: ## Run the whole suite on each supported Python that is found (PYTHONS="/path/of/python3.14"); with IMAGE=1 types and what lies on asyncio on the images' alone
+test-pythons: ## Run the whole suite on each supported Python that is found (PYTHONS="/path/of/python3.14"); with IMAGE=1 what lies on asyncio on the images' alone
 	PYTHONS="$(PYTHONS)" $(PYTHON) tools/pythons.py $(if $(IMAGE),--image) $(AGAIN) \
-		$(if $(IMAGE),both ARGS="$(SPREAD) $(FAST) $(IMAGE_TESTS)",test ARGS="$(SPREAD) -m 'not sweep'")
-
-.PHONY: both
-both: $(VENV)/.test $(VENV)/.lint
-	@$(MAKE) --no-print-directory --jobs 2 types test
+		test ARGS="$(SPREAD) $(if $(IMAGE),$(FAST) $(IMAGE_TESTS),-m 'not sweep')"
 
 KERNELS := .venvs/kernels
 $(KERNELS)/.kernels: $(KERNELS)/pyvenv.cfg pyproject.toml
