@@ -2,9 +2,7 @@
 
 An operand becomes the magnitude of a ``work`` float, float32 or float64, that has its value
 exactly; the type of 64-bit integers has more bits, so those are rounded to odd first. To integers,
-the work float is rounded by the processor's instruction. To floats, its significand is shifted to
-the target's last place, after an addition that carries what is rounded away from zero. The place
-is lower than an exponent's for numbers below the target's least normal one, hence a shift by lane.
+the work float is rounded by the processor's instruction; to floats, by :mod:`.llvm_narrowing`.
 """
 
 from __future__ import annotations
@@ -21,6 +19,7 @@ from .conversion_rule import beyond_largest, ends, least_exponent, nan_magnitude
 from .llvm_instructions import converted, has_instruction
 from .llvm_kernels import INSTRUCTIONS, PREFETCH
 from .llvm_loops import CONVERT, LANES
+from .llvm_narrowing import STOPS, narrowed
 
 FLOAT32, FLOAT64 = BY_NAME["float32"], BY_NAME["float64"]
 
@@ -114,7 +113,7 @@ _FROM_INTEGER = """
   %nan = bitcast {choices} zeroinitializer to {choices}
   %inf = bitcast {choices} zeroinitializer to {choices}"""
 
-# From the work float to ``%result``, the pattern of the target.
+# From the work float to ``%result``, the pattern of the target, an integer.
 
 _VALUE = """
   %as_nan = select {choices} %nan, {words} {work_nan}, {words} %wide
@@ -137,103 +136,6 @@ _TO_INTEGER = (
   %bounded = select {choices} %is_high, {integers} {high}, {integers} %at_least
   %result = {trunc_integers} {integers} %bounded to {results}"""
 )
-
-_TO_WORK = """
-  %out = select {choices} %inf, {words} {beyond}, {words} %wide
-  %is_nan = bitcast {choices} %nan to {choices}"""
-
-#: To a type with the work float's exponents, whose numbers lose as many bits each.
-_SHORTEN = """
-  %significand = bitcast {words} %wide to {words}
-  %shift = bitcast {words} {dropped} to {words}
-  %whole = shl {words} {one}, %shift
-  %half = lshr {words} %whole, {one}
-{carry}
-  %sum = add {words} %significand, %carry
-  %rounded = lshr {words} %sum, %shift"""
-
-_NARROW = """
-  %field = lshr {words} %wide, {work_fraction}
-  %is_normal = icmp ne {words} %field, zeroinitializer
-  %lead = select {choices} %is_normal, {words} {work_one}, {words} zeroinitializer
-  %fraction = and {words} %wide, {work_fraction_mask}
-  %significand = or {words} %fraction, %lead
-  %exponent = select {choices} %is_normal, {words} %field, {words} {one}
-  %is_below = icmp ult {words} %exponent, {least_field}
-  %missing = sub {words} {least_field}, %exponent
-  %more = select {choices} %is_below, {words} %missing, {words} zeroinitializer
-  %any_shift = add {words} %more, {dropped}
-  %is_far = icmp ugt {words} %any_shift, {most_shift}
-  %shift = select {choices} %is_far, {words} {most_shift}, {words} %any_shift
-  %whole = shl {words} {one}, %shift
-  %half = lshr {words} %whole, {one}
-{carry}
-  %sum = add {words} %significand, %carry
-  %units = lshr {words} %sum, %shift
-  %places = select {choices} %is_below, {words} {least_field}, {words} %exponent
-  %fields = sub {words} %places, {least_field}
-  %base = shl {words} %fields, {target_fraction}
-  %rounded = add {words} %base, %units"""
-
-_BOUND = """
-{without_zero}
-  %is_over = icmp ugt {words} %numbers, {largest}
-  %over = select {choices} {stops}, {words} {largest}, {words} {beyond}
-  %bounded = select {choices} %is_over, {words} %over, {words} %numbers
-  %out = select {choices} %inf, {words} {beyond}, {words} %bounded"""
-
-#: What is added below the place, so that the sum carries whatever is rounded away from zero.
-_CARRY: dict[Rounding, str] = {
-    Rounding.TIES_TO_EVEN: """
-  %truncated = lshr {words} %significand, %shift
-  %last = and {words} %truncated, {one}
-  %below_half = sub {words} %half, {one}
-  %carry = add {words} %below_half, %last""",
-    Rounding.TIES_TO_AWAY: """
-  %carry = bitcast {words} %half to {words}""",
-    Rounding.TOWARD_ZERO: """
-  %carry = bitcast {words} zeroinitializer to {words}""",
-    Rounding.TOWARD_POSITIVE: """
-  %all = sub {words} %whole, {one}
-  %carry = select {choices} %negative, {words} zeroinitializer, {words} %all""",
-    Rounding.TOWARD_NEGATIVE: """
-  %all = sub {words} %whole, {one}
-  %carry = select {choices} %negative, {words} %all, {words} zeroinitializer""",
-}
-#: Whether numbers beyond the largest become that.
-_STOPS: dict[Rounding, str] = {
-    Rounding.TIES_TO_EVEN: "zeroinitializer",
-    Rounding.TIES_TO_AWAY: "zeroinitializer",
-    Rounding.TOWARD_ZERO: "splat (i1 true)",
-    Rounding.TOWARD_POSITIVE: "%negative",
-    Rounding.TOWARD_NEGATIVE: "%positive",
-}
-
-_WITH_ZERO = """
-  %numbers = bitcast {words} %rounded to {words}
-  %is_nan = bitcast {choices} %nan to {choices}"""
-
-#: A power of two is one less than its exponent and leading bit.
-_WITHOUT_ZERO = """
-  %powers = sub {words} %rounded, {one}
-  %numbers = select {choices} %is_below, {words} zeroinitializer, {words} %powers
-  %is_zero = icmp eq {words} %wide, zeroinitializer
-  %is_number = xor {choices} %is_zero, splat (i1 true)
-  %is_negative = and {choices} %negative, %is_number
-  %is_less = and {choices} %is_below, %is_number
-  %less_nan = and {choices} %is_less, {less_is_nan}
-  %zero_nan = and {choices} %is_zero, {zero_is_nan}
-  %nans = or {choices} %nan, %is_negative
-  %more_nans = or {choices} %nans, %less_nan
-  %is_nan = or {choices} %more_nans, %zero_nan"""
-
-_SIGN = """
-  %magnitudes = select {choices} %is_nan, {words} {target_nan}, {words} %out
-  %keeps_sign = {keeps_sign}
-  %is_signed = and {choices} %negative, %keeps_sign
-  %target_signs = select {choices} %is_signed, {words} {target_sign}, {words} zeroinitializer
-  %pattern = or {words} %magnitudes, %target_signs
-  %result = {trunc} {words} %pattern to {results}"""
 
 _INTEGER_TO_INTEGER = """
 {bounded}
@@ -336,7 +238,7 @@ def narrowed_text(work: DType, target: DType, *, saturates: bool) -> str:
     A NaN becomes the quiet one without sign and payload.
     """
     function = Convert(Rounding.TIES_TO_EVEN, saturates)
-    steps = (*_narrowed(function, target, work), _STORE)
+    steps = (*narrowed(function, target, work), _STORE)
     values = _values(function, work, target)
     return _NARROWED.replace("{body}", "".join(steps)).format(**values)
 
@@ -351,7 +253,7 @@ def _body(function: Convert, source: DType, target: DType) -> Iterator[str]:
         if not target.is_float:
             yield _TO_INTEGER
         else:
-            yield from _narrowed(function, target, work)
+            yield from narrowed(function, target, work)
     yield _STORE_PAIRS if target.is_sub_byte else _STORE
 
 
@@ -372,17 +274,6 @@ def _widened(function: Convert, source: DType, target: DType, work: DType) -> It
         yield _RAISE_OR_SCALE
 
 
-def _narrowed(function: Convert, target: DType, work: DType) -> Iterator[str]:
-    if target is work:
-        yield _TO_WORK
-    else:
-        narrow = _SHORTEN if target.exponent_bits == work.exponent_bits else _NARROW
-        yield narrow.replace("{carry}", _CARRY[function.rounding])
-        zero = _WITH_ZERO if target.mantissa_bits else _WITHOUT_ZERO
-        yield _BOUND.replace("{without_zero}", zero)
-    yield _SIGN
-
-
 def _work(function: Convert, source: DType, target: DType) -> DType:
     """The float that computes: float32 if it has all operands, and normal numbers for all."""
     if _is_rounded_at_once(function, source, target):
@@ -401,11 +292,13 @@ def _values(function: Convert, source: DType, target: DType) -> dict[str, Any]:
     lowest, highest = (0, 0) if target.is_float else ends(target)
     if not (source.is_float or target.is_float):
         lowest, highest = max(lowest, ends(source)[0]), min(highest, ends(source)[1])
+    is_beyond_nan = beyond_largest(target, function.saturates) == nan_magnitude(target)
     is_least_kept = function.saturates or function.rounding is Rounding.TOWARD_POSITIVE
     source_bits, target_bits = 8 * source.itemsize, 8 * target.itemsize
     integer_width = max(target.width, 32)
     end_bits = integer_width if source.is_float else source_bits
     odd_offset = 1 << 53 if source.is_signed else 0
+    dropped = work.mantissa_bits - target.mantissa_bits
     words = {
         "one": 1,
         "magnitude_mask": (source.sign_bit or 1 << source.width) - 1,
@@ -422,15 +315,23 @@ def _values(function: Convert, source: DType, target: DType) -> dict[str, Any]:
         "work_fraction": work.mantissa_bits,
         "work_fraction_mask": (1 << work.mantissa_bits) - 1,
         "work_one": 1 << work.mantissa_bits,
-        "dropped": work.mantissa_bits - target.mantissa_bits,
+        "dropped": dropped,
         "most_shift": work.mantissa_bits + 2,
     }
     if target.is_float:
+        least_field = least_exponent(target) + work.exponent_bias
+        beyond, target_mask = beyond_largest(target, function.saturates), (1 << target.width) - 1
         words |= {
-            "least_field": least_exponent(target) + work.exponent_bias,
+            "least_field": least_field,
+            "least_exponents": least_field << work.mantissa_bits,
+            "grid_offset": (dropped << work.mantissa_bits)
+            + (-least_field << target.mantissa_bits & target_mask),
+            "beyond_number": (beyond << dropped)
+            + (work.exponent_bias - target.exponent_bias << work.mantissa_bits),
+            "target_mask": target_mask,
             "target_fraction": target.mantissa_bits,
             "largest": target.largest,
-            "beyond": beyond_largest(target, function.saturates),
+            "beyond": beyond,
             "target_nan": nan_magnitude(target),
             "target_sign": target.sign_bit,
         }
@@ -468,8 +369,9 @@ def _values(function: Convert, source: DType, target: DType) -> dict[str, Any]:
         "integer": "%odd" if source.width == 64 and work is not target else "%x",
         "offset": odd_offset,
         "limit": (1 << 53) + odd_offset,
+        "other_nan": "zeroinitializer" if source is work and is_beyond_nan else "%nan",
         "instruction": INSTRUCTIONS[function.rounding],
-        "stops": _STOPS[function.rounding],
+        "stops": STOPS[function.rounding],
         "lt": "slt" if source.is_signed else "ult",
         "gt": "sgt" if source.is_signed else "ugt",
         "low": f"splat (i{end_bits} {lowest})",
