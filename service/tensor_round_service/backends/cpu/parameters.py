@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -40,19 +41,30 @@ class Parameter:
         self._elements = host_memory.elements(memory[: layout.byte_length], layout).reshape(-1)
         self._made: dict[Kind, Numbers] = {}
         self.is_float = layout.dtype.is_float
-        self.is_finite = True
-        #: Whether it is a zero point, which +0 is not.
-        self.is_point = False
-        found: list[float] = []
+
+    @cached_property
+    def is_finite(self) -> bool:
+        """Whether none is infinite or NaN."""
+        return all(self._of_parts(lambda numbers: np.isfinite(numbers).all()))
+
+    @cached_property
+    def is_point(self) -> bool:
+        """Whether any shifts, as a +0 does not."""
+        return any(self._of_parts(lambda numbers: numbers.any() or np.signbit(numbers).any()))
+
+    @cached_property
+    def ends(self) -> tuple[int, int]:
+        """The least and the most of integers."""
+        found = self._of_parts(lambda numbers: (numbers.min(), numbers.max()))
+        return int(min(least for least, _ in found)), int(max(most for _, most in found))
+
+    def _of_parts(self, of: Callable[[Numbers], Any]) -> list[Any]:
+        """What a function makes of the numbers in float64, part by part."""
         with np.errstate(all="ignore"):  # a signalling NaN
-            for start in range(0, layout.element_count, TILE):
-                numbers = _numbers(self._elements[start : start + TILE], np.float64)
-                self.is_finite = self.is_finite and bool(np.isfinite(numbers).all())
-                self.is_point |= bool(numbers.any() or np.signbit(numbers).any())
-                if not self.is_float:
-                    found += [numbers.min(), numbers.max()]
-        #: The ends of those that are integers.
-        self.least, self.most = int(min(found, default=0)), int(max(found, default=0))
+            return [
+                of(_numbers(self._elements[start : start + TILE], np.float64))
+                for start in range(0, self._elements.size, TILE)
+            ]
 
     def of_tile(self, spread: Callable[[Numbers], Numbers], kind: Kind) -> Numbers:
         """The numbers of a tile, as :meth:`.Granularity.spread` makes them of all, in a type."""
@@ -126,7 +138,8 @@ class Tile:
         """The ends of what no zero point of the call lets saturate in a type with these ends."""
         if self._point is None:
             return lowest, highest
-        return lowest - self._point.least, highest - self._point.most
+        least, most = self._point.ends
+        return lowest - least, highest - most
 
     def window(self, lowest: int, highest: int) -> tuple[Numbers, Numbers]:
         """The ends of what the zero points leave of those of a type, which are always the same."""

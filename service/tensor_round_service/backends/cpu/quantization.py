@@ -41,7 +41,7 @@ _BASE = int(_GRID.view(np.int32))
 #: The types beside float32 of operands that texts have, and of quotients by scales of 16 bits.
 _NARROW = (BY_NAME["float16"], BY_NAME["bfloat16"])
 #: Elements that a compiled kernel computes at once.
-COMPILED_TILE = 1 << 20
+COMPILED_TILE = 1 << 22
 #: Operands from this size on are split among threads.
 SPLIT_BYTES = 2 << 20
 #: Bits of a difference of 32-bit integers, and of one of 8-bit floats in units of the least.
