@@ -416,7 +416,7 @@ def _integer_to_float(function: Convert, source: DType, target: DType) -> tuple[
     to_nearest = function.rounding is Rounding.TIES_TO_EVEN
     if (to_nearest and target in (FLOAT32, FLOAT64)) or (is_exact and target is FLOAT64):
         return (Step(_cast, source.numpy, target.numpy),)
-    if target is FLOAT64 or (source is FLOAT32 and to_nearest and target.is_named_by_npy):
+    if target is FLOAT64:
         return (Step(partial(_integer_to_float64, function, source), source.bits, target.bits),)
     to_float64 = (
         Step(_cast, source.numpy, FLOAT64.numpy)

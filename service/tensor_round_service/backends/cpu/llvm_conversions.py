@@ -11,17 +11,16 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-from tensor_round.contract.dtypes import BY_NAME, DType
+from tensor_round.contract.dtypes import DType
 from tensor_round.contract.functions import Convert, Function
 from tensor_round.contract.rounding import Rounding
 
 from .conversion_rule import beyond_largest, ends, least_exponent, nan_magnitude
+from .conversions import FLOAT32, FLOAT64
 from .llvm_instructions import converted, has_instruction
 from .llvm_kernels import INSTRUCTIONS, PREFETCH
 from .llvm_loops import CONVERT, LANES
 from .llvm_narrowing import STOPS, narrowed
-
-FLOAT32, FLOAT64 = BY_NAME["float32"], BY_NAME["float64"]
 
 # Operands: ``%x``, the pattern, and from floats ``%magnitude``, ``%negative``, ``%nan``, ``%inf``.
 

@@ -18,7 +18,8 @@ from tensor_round.contract.dtypes import DType
 from tensor_round.contract.functions import Dequantize, FakeQuantize, Function, Quantize
 
 from .conversion_rule import ends
-from .llvm_conversions import FLOAT32, FLOAT64, narrowed_text, widened_text
+from .conversions import FLOAT32, FLOAT64
+from .llvm_conversions import narrowed_text, widened_text
 from .llvm_kernels import PREFETCH
 from .llvm_loops import EACH, EACH_REST, LANES, ONE, ONE_REST, ROWS
 from .quantization import code_type, work_type
