@@ -27,15 +27,13 @@ class WatchedFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._latest = _snapshot(path)
-        #: The content that counts; a string if it cannot be read, with the reason.
-        self.content, _ = self._latest
-        self._next_poll = time.monotonic() + POLL_SECONDS
+        self.read()
 
     def read(self) -> None:
         """Have the present content count."""
         self._next_poll = time.monotonic() + POLL_SECONDS
         self._latest = _snapshot(self.path)
+        #: The content that counts; a string if it cannot be read, with the reason.
         self.content, _ = self._latest
 
     def has_changed(self) -> bool:

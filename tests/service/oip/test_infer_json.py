@@ -354,6 +354,15 @@ def test_values_beside_the_data_are_bounded() -> None:
         infer_json.read_request(json.dumps(many).encode())
 
 
+@pytest.mark.parametrize("member", [{"id": "x"}, {"x": 1}], ids=["value", "key"])
+def test_a_text_beside_the_data_has_64_kib(member: dict[str, Any]) -> None:
+    for length in (65_536, 65_537):
+        head = json.dumps(request(INLINE, **member)).replace("x", "x" * length).encode()
+        refused = pytest.raises(MalformedJSON, match="text of more than 65536 characters")
+        with refused if length > 65_536 else contextlib.nullcontext():
+            infer_json.read_request(head)
+
+
 def test_a_request_and_its_numbers_take_no_more_than_the_census_says() -> None:
     for data in ([0] * 100_000, [[-1.5]] * 50_000, ["Infinity"] * 50_000):
         head = json.dumps({"inputs": [{**X, "shape": [len(data)], "data": data}]}).encode()
