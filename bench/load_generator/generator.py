@@ -51,16 +51,6 @@ class Outcome:
         """Right responses a second."""
         return self.right_in_time / self.seconds
 
-    @property
-    def responses(self) -> int:
-        """All responses, also those that came after the time was over."""
-        return sum(self.statuses.values())
-
-    @property
-    def core_seconds(self) -> float:
-        """The generator's time on a core for one response."""
-        return self.busy * self.seconds / self.responses
-
     def faults(self, *allowed: int) -> list[str]:
         """Whatever is neither a right response nor one of these statuses."""
         other = {

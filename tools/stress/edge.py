@@ -131,7 +131,6 @@ _REGIONS = [
     )
     for number in range(100)
 ]
-_COMPARED = npy(np.zeros(1 << 20, "<f4"))
 _JSON, _NPY = (f"Content-Type: application/{name}" for name in ("json", "x-npy"))
 _TURNS, _THREADS = "turns", "threads, in turns of 2 ms"
 _ACCEPTED = "one is accepted a turn"

@@ -61,9 +61,9 @@ class HostedService(Service):
         self.port = self._server.servers[0].sockets[0].getsockname()[1]
         return self
 
-    def settled(self, within: float = 30.0) -> bool:
-        """Whether, in that many seconds, no request holds anything any more."""
-        deadline = time.monotonic() + within
+    def settled(self) -> bool:
+        """Whether, in half a minute, no request holds anything any more."""
+        deadline = time.monotonic() + 30
         while self.engine.memory.in_use or self._server.server_state.connections:
             if time.monotonic() > deadline:
                 return False
