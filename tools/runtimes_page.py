@@ -30,6 +30,7 @@ OPERATORS = {
     "round": "Rounding",
     "cast": "Casts",
     "quantize_linear": "Linear quantization",
+    "dequantize_linear": "Linear dequantization",
     "block_quantize": "Quantization into blocks",
     "block_dequantize": "Numbers of blocks",
 }
@@ -75,6 +76,7 @@ RUNTIMES = {
         "litert:builtin",
         "torch",
     ),
+    "dequantize_linear": ("onnxruntime", "onnx-reference", "openvino", "litert", "litert:builtin"),
     "block_quantize": (
         *(f"torchao --scale {rule}" for rule in RULES),
         "gfloat",
@@ -90,6 +92,8 @@ RUNTIMES = {
 }
 #: The types whose casts are listed one by one.
 LISTED = ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2")
+#: The types whose quantizations are counted.
+QUANTIZED = ("float32", "float16", "int8", "uint8", "int4", "float8_e4m3fn")
 #: Those that cast between all types; others compile each array, which takes hours.
 EVERY_PAIR = ("onnxruntime", "onnx-reference", "openvino", "litert:builtin", "torch", "numpy")
 RIGHT = "\n| runtime | right | not supported |\n|---|---|---|\n"
@@ -138,6 +142,12 @@ has types without a rule here.
 | operator | cases | with a verdict | expected results that are right | {runtimes} |
 |---|---|---|---|---|{rules}|
 """
+COUNTS = f"""\
+Between {", ".join(QUANTIZED)}: in each layout, and by scales and quotients of each type.
+
+| runtime | conversions | wrong | this is (of how many) |
+|---|---|---|---|
+"""
 COLUMNS = "| runtime | of | this is | example |\n|---|---|---|---|\n"
 #: Of an element in a report.
 PARTS = ("value", "bits")
@@ -165,8 +175,9 @@ def _verified(runtime: str, operator: str, python: str) -> Any:
     command = [python, "-m", "tensor_round", "verify", *runtime.split()]
     command += ["--operator", operator]
     command += [] if operator != "round" else ["--nans", "bits"]
-    if operator == "cast" and runtime not in EVERY_PAIR:
-        command += [part for dtype in LISTED for part in ("--dtype", dtype)]
+    dtypes = LISTED if operator == "cast" and runtime not in EVERY_PAIR else ()
+    dtypes = QUANTIZED if operator.endswith("_linear") else dtypes
+    command += [part for dtype in dtypes for part in ("--dtype", dtype)]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
     done = subprocess.run([*command, "--json"], env=environment, capture_output=True, text=True)
     if done.returncode not in (0, 1):
@@ -190,6 +201,12 @@ def _page(reports: dict[str, list[tuple[str, Any]]]) -> Iterator[str]:
     yield HEAD.format(day=date.today().isoformat(), machine=_machine(), versions=told)
     for operator, heading in OPERATORS.items():
         yield f"\n## {heading}\n\n"
+        if operator.endswith("_linear"):
+            yield COUNTS
+            yield from (
+                _explanations(_label(*one), one[1]["verdicts"]) for one in reports[operator]
+            )
+            continue
         found = _joined_reports((name, _listed(report)) for name, report in reports[operator])
         wrong = [row for label, report in found.items() for row in _wrong(label, report)]
         yield COLUMNS + "".join(_merged(row for row in wrong if not row.is_of_nans))
@@ -253,6 +270,17 @@ def _listed(report: Any) -> Any:
         for part in ("verdicts", "lacking")
     }
     return {**report, **kept}
+
+
+def _explanations(runtime: str, verdicts: list[Any]) -> str:
+    """How many quantizations are wrong, and how many of them each explanation explains."""
+    wrong = [verdict for verdict in verdicts if verdict["wrong"] or verdict["calls"]]
+    found = Counter(
+        " and ".join(verdict["deviations"]) if verdict["explained"] else "no named deviation"
+        for verdict in wrong
+    )
+    told = ", ".join(f"{name} ({count})" for name, count in found.most_common(3))
+    return f"| `{runtime}` | {len(verdicts)} | {len(wrong)} | {told} |\n"
 
 
 def _counts(runtime: str, verdicts: list[Any]) -> str:
