@@ -126,10 +126,9 @@ PATTERNS: dict[str, Pattern] = {
     "tensor_round.contract.wire.npy._PRINTABLE": Pattern("fullmatch", "a \t"),
     "tensor_round.contract.wire.strictjson._FRACTIONAL": Pattern("search", "1 e ."),
     "tensor_round.contract.wire.strictjson._STRING": Pattern("finditer", '" \\ \\" \\\\ a'),
-    "tensor_round.contract.wire.strictjson._SURROGATE_PAIR": Pattern(
-        "finditer", "\\ud800 \\udc00 \\u \\ d"
+    "tensor_round.contract.wire.strictjson._SURROGATES": Pattern(
+        "finditer", "\\ud800 \\udc00 \\ud \\u \\ d"
     ),
-    "tensor_round.contract.wire.strictjson._SURROGATE": Pattern("search", "\\ud \\u \\ d"),
     "tensor_round.transport.address._PLAIN": Pattern("fullmatch", "a \t"),
     "tensor_round.transport.address._HOST": Pattern("fullmatch", "a : :1 / . -"),
     "tensor_round_service.auth.api_keys._DIGEST": Pattern("fullmatch", "a g"),
