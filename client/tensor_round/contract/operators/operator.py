@@ -25,6 +25,9 @@ from ..wire import http_fields
 if TYPE_CHECKING:
     from .model import OperatorDescriptor
 
+#: Levels of objects and arrays in which callers' numbers are looked for; descriptors have five.
+_LEVELS = 8
+
 
 def canonical_name(dtype: AnyDType | None) -> str:
     """The canonical name of a dtype, also of torch; an unsupported dtype keeps its own name."""
@@ -52,14 +55,17 @@ def sizes_of(shape: Sequence[int] | None) -> tuple[int, ...]:
         raise InvalidArgument("shape must be a sequence of integers") from None
 
 
-def plain(value: Any) -> Any:
-    """Python's numbers in place of NumPy's, and of other classes' integers; all else as it is."""
+def plain(value: Any, levels: int = _LEVELS) -> Any:
+    """Python's numbers in place of NumPy's, and of other classes' integers; all else as it is.
+
+    What is nested deeper than ``levels`` is left as it is.
+    """
     if isinstance(value, np.generic):
         return value.item()
-    if type(value) in (list, tuple):
-        return type(value)(map(plain, value))
-    if isinstance(value, Mapping):
-        return {name: plain(one) for name, one in value.items()}
+    if levels and type(value) in (list, tuple):
+        return type(value)(plain(one, levels - 1) for one in value)
+    if levels and isinstance(value, Mapping):
+        return {name: plain(one, levels - 1) for name, one in value.items()}
     if hasattr(type(value), "__index__") and not isinstance(value, int):
         with contextlib.suppress(TypeError):  # an array of several elements, for one
             return operator.index(value)

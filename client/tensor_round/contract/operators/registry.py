@@ -117,7 +117,7 @@ def validate(document: object) -> OperatorDescriptor:
 
 
 def refuse_oversized(document: object) -> None:
-    """Raise :class:`InvalidDescriptor` for more values than a descriptor can have, or longer."""
+    """Raise :class:`InvalidDescriptor` for more values than a descriptor has, or longer texts."""
     values, characters = strictjson.extent(document, _VALUE_LIMIT)
     if values > _VALUE_LIMIT:
         raise InvalidDescriptor.at((), f"a descriptor must have at most {_VALUE_LIMIT} values")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from support.cases.descriptors import faults, varied
 from support.cases.dialect import ABSENT, Document
+from tensor_round import OnnxDescriptor
+from tensor_round.clients.execution import read_descriptor
 from tensor_round.contract.errors import InvalidDescriptor, MalformedJSON, problem
 from tensor_round.contract.operators.registry import DIALECTS, parse, validate
 
@@ -43,6 +46,20 @@ def test_a_long_value_is_not_echoed() -> None:
     found = faults(varied("onnx", {"op_type": "R" * 10_000, "x" * 10_000: 1}))
 
     assert all(len(path) <= 40 and len(message) < 130 for path, message in found.items())
+
+
+@pytest.mark.parametrize("levels", [505, 5000])
+@pytest.mark.parametrize("nest", [lambda inner: {"a": inner}, lambda inner: [inner]])
+def test_a_deep_document_of_a_caller_is_refused(nest: Callable[[Any], Any], levels: int) -> None:
+    deep: Any = 1
+    for _ in range(levels):
+        deep = nest(deep)
+
+    for document in ({"dialect": "onnx", "op_type": "Round", "x": deep}, {"operator": deep}):
+        with pytest.raises(InvalidDescriptor):
+            read_descriptor(document)
+    with pytest.raises(InvalidDescriptor):
+        OnnxDescriptor(op_type="Round", opset_version=22, input=deep)
 
 
 def test_quoted_input_never_breaks_the_message() -> None:

@@ -36,7 +36,6 @@ from ..operator import (
     canonical_name,
     name_in,
     needed,
-    plain,
     sizes_of,
 )
 
@@ -301,8 +300,7 @@ class _OnnxLinear(LinearOperator):
                 **{
                     name: value
                     for name, default in own
-                    if (value := plain(getattr(self, name))) != default
-                    or type(value) is not type(default)
+                    if (value := getattr(self, name)) != default or type(value) is not type(default)
                 },
                 **{name: value for name, value in attributes.items() if value is not None},
                 **{
@@ -321,7 +319,6 @@ class _OnnxLinear(LinearOperator):
 
 def integer_of(value: object) -> object:
     """The integer of a boolean, which ONNX lacks; the model refuses all others but 0 and 1."""
-    value = plain(value)
     return int(value) if isinstance(value, bool) else value
 
 
