@@ -35,8 +35,12 @@ REST_SLACK = 4
 
 @dataclass
 class Found:
-    """What became of all requests, and what the service held after each turn."""
+    """What became of all requests, and what the service held after each turn.
 
+    Of each kind a turn has a ``part``-th.
+    """
+
+    part: int = 1
     mixed: mixes.Findings = field(default_factory=mixes.Findings)
     mutated: raw_http.Findings = field(default_factory=raw_http.Findings)
     slow: Closings = field(default_factory=lambda: Closings(RECEIVE_TIMEOUT + TOLERANCE))
@@ -44,13 +48,14 @@ class Found:
 
     async def turn(self, port: int, seed: int, number: int) -> None:
         """Some of each kind, all at once."""
-        scripts = range(2 * SCRIPTS * number, 2 * SCRIPTS * (number + 1), 2)  # plain ones
+        some = 2 * SCRIPTS // self.part
+        scripts = range(some * number, some * (number + 1), 2)  # plain ones
         own_seed = 1000 * seed + number
         self.mixed += (
             await asyncio.gather(
                 mixes.play_all(port, None, seed, scripts),
-                raw_http.fuzz(port, MUTATED, own_seed, self.mutated),
-                run_slow_clients(port, SLOW, self.slow, own_seed),
+                raw_http.fuzz(port, MUTATED // self.part, own_seed, self.mutated),
+                run_slow_clients(port, SLOW // self.part, self.slow, own_seed),
             )
         )[0]
 
@@ -60,9 +65,11 @@ class Found:
         return [*self.mixed.faults, *self.mutated.faults, *slow]
 
 
-def run(minutes: float, seed: int, workers: int, rest: float = REST_SECONDS) -> Report:
+def run(
+    minutes: float, seed: int, workers: int, rest: float = REST_SECONDS, part: int = 1
+) -> Report:
     """Turns for so long, then a last measurement after ``rest`` seconds without traffic."""
-    found = Found()
+    found = Found(part)
     with Service(*OPTIONS, "--workers", str(workers)) as service:
         before = ProcessMetrics.of(service.pid)
         end = time.monotonic() + 60 * minutes

@@ -288,7 +288,7 @@ class ArrayForms:
                 cause = "differs from call to call: arrays that were right are wrong later"
                 self._unsteady = CallFault(cause, found.first)
             by_unit = {
-                n: Wrong(np.unique(wrong.places // unit), wrong.what)
+                n: wrong if unit == 1 else Wrong(np.unique(wrong.places // unit), wrong.what)
                 for n, wrong in sorted(found.wrong.items())
             }
             returned = [n for n in tried if n not in found.failed]

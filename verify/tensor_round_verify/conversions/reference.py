@@ -138,12 +138,10 @@ def encoded(numbers: Numbers, target: str, rounding: str | Decision) -> Encoded:
 
 def bit_length(numbers: Significands) -> Integers:
     """The number of bits of each number."""
-    length, left = np.zeros(numbers.shape, np.int64), numbers
-    for step in (32, 16, 8, 4, 2, 1):
-        high = left >> np.uint64(step)
-        length += np.where(high > 0, step, 0)
-        left = np.where(high > 0, high, left)
-    return length + (left > 0)
+    ones = numbers  # from the highest bit that is set downward
+    for step in (1, 2, 4, 8, 16, 32):
+        ones = ones | ones >> np.uint64(step)
+    return np.bitwise_count(ones).astype(np.int64)
 
 
 def is_infinite(dtype: str, bits: Bits) -> Flags:
@@ -197,7 +195,7 @@ def written(
     if saturate:
         beyond = top
     stopped = _STOPS.get(rounding, ()) if isinstance(rounding, str) else ()
-    stops = np.isin(numbers.negative, stopped)
+    stops = np.where(numbers.negative, True in stopped, False in stopped)
     pattern = found.pattern
     if not fmt.has_zero:
         is_zero = numbers.significand == 0
