@@ -134,15 +134,23 @@ class Tile:
             found = self._buffers[name, kind] = np.empty(max(TILE, count), kind)
         return found[:count]
 
+    @property
+    def _ends(self) -> tuple[int, int]:
+        """The least and the most zero point of the call."""
+        return (0, 0) if self._point is None else self._point.ends
+
     def surely_within(self, lowest: int, highest: int) -> tuple[int, int]:
         """The ends of what no zero point of the call lets saturate in a type with these ends."""
-        if self._point is None:
-            return lowest, highest
-        least, most = self._point.ends
+        least, most = self._ends
         return lowest - least, highest - most
 
     def window(self, lowest: int, highest: int) -> tuple[Numbers, Numbers]:
-        """The ends of what the zero points leave of those of a type, which are always the same."""
+        """The ends of what the zero points leave of those of a type, which are always the same.
+
+        There is one of each if all zero points are equal.
+        """
         if self._window is None:
-            self._window = lowest - self.shift(), highest - self.shift()
+            least, most = self._ends
+            shift = self.point(np.int32) if least < most else np.full((1, 1), least, np.int32)
+            self._window = lowest - shift, highest - shift
         return self._window

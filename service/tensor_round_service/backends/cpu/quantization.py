@@ -32,7 +32,7 @@ from tensor_round.contract.rounding import Rounding
 from .. import Bytes
 from .conversion_rule import ends
 from .conversions import FLOAT32, FLOAT64, chain, convert
-from .granularity import LONG, TILE, Granularity, Numbers, Place, against
+from .granularity import TILE, Granularity, Numbers, Place, against
 from .parameters import Kind, Parameter, Tile, memory_of
 
 #: The sum of this and an integer below 2^22 has that integer in its last bits.
@@ -42,6 +42,8 @@ _BASE = int(_GRID.view(np.int32))
 _NARROW = (BY_NAME["float16"], BY_NAME["bfloat16"])
 #: Elements that a compiled kernel computes at once.
 COMPILED_TILE = 1 << 22
+#: Rows from this length on are clipped in one pass. In those of up to 2048 np.clip has no vectors.
+_CLIPPED = 1 << 12
 #: Operands from this size on are split among threads.
 SPLIT_BYTES = 2 << 20
 #: Bits of a difference of 32-bit integers, and of one of 8-bit floats in units of the least.
@@ -313,9 +315,9 @@ def _levels(limits: tuple[int, int]) -> Callable[[Numbers, Tile], Numbers]:
             is_nan = np.isnan(quotients) if may_have_nan else None
             low, high = tile.window(_BASE + lowest, _BASE + highest)
             rows = against(low, words)
-            if low.shape[1] == 1 and rows.shape[1] >= LONG:
+            if low.shape[1] == 1 and rows.shape[1] >= _CLIPPED:
                 np.clip(rows, low, high, out=rows)
-            else:  # np.clip takes twice as long for arrays, and for short rows
+            else:  # np.clip takes twice as long for arrays, and for shorter rows
                 np.maximum(rows, low, out=rows)
                 np.minimum(rows, high, out=rows)
             if is_nan is not None:
