@@ -337,7 +337,7 @@ def test_onnx_s_models_in_every_form(model: Path) -> None:
     proto = onnx.load(model)
     forms = [proto, proto.SerializeToString(), model, str(model), GRAPH]
     for form in forms:
-        with pytest.raises(tr.InvalidDescriptor, match=r"got 10 \(quant_round, down, half, "):
+        with pytest.raises(tr.InvalidDescriptor, match=r"got 12 \(quant_round, down, half, "):
             tr.from_onnx(form)
         assert tr.from_onnx(form, name="of_input") == tr.OnnxRound(22)
     for opset in (proto.opset_import[0], proto.opset_import[0].version):
