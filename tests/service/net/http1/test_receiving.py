@@ -374,6 +374,13 @@ async def test_a_refusal_under_tls() -> None:
         assert peer.connection.state is State.LINGERING
 
 
+async def stalled(peer: Peer) -> None:
+    """Wait until the kernel takes no more of a response."""
+    held = -1
+    while held != (held := peer.connection.transport.get_write_buffer_size()):
+        await asyncio.sleep(0.05)
+
+
 async def checks(peer: Peer) -> int:
     """How many checks a connection outlasts."""
     for count in range(100):
@@ -403,7 +410,7 @@ async def test_client_that_does_not_read_a_response_is_aborted(
                 peer.writer.transport.pause_reading()
             await peer.send(asked())
             await peer.state(State.SENDING)
-            await asyncio.sleep(0.05)
+            await stalled(peer)
             assert await checks(peer) == CHECKS_IN_GRACE
         assert caplog.record_tuples == SLOW
         await until(lambda: site.handler.exchanges)
