@@ -16,7 +16,7 @@ PAYLOAD_LOST = ("payload lost",)
 PLUGIN_NANS = ("NaN quieted", "NaN's sign lost")
 MINUS_ZERO = "zero's sign lost by -0.0 alone"
 HALF_ADDED = "trunc(x + copysign(0.5, x))"
-NARROW = ("float32", "float16", "bfloat16")
+WIDE, NARROW = ("float32", "float64"), ("float32", "float16", "bfloat16")
 #: Floats of 8 and 4 bits, and what is wrong with those that have no NaN to change.
 ONE_NAN: dict[tuple[str, str], tuple[str, ...] | None] = {
     (dtype, ""): ()
@@ -30,15 +30,12 @@ FAULTS: dict[str, dict[tuple[str, str], tuple[str, ...] | None]] = {
     "triton": {("", ""): QUIETED},
     "onnxruntime": {
         ("float16", "ties_to_even"): PAYLOAD_LOST,
-        ("float32", "ties_to_even"): (),
-        ("float64", "ties_to_even"): (),
+        **{(dtype, "ties_to_even"): () for dtype in WIDE},
         ("", ""): QUIETED,
     },
     "onnx-reference": {("bfloat16", ""): PAYLOAD_LOST, ("", ""): QUIETED},
     "openvino": {
-        ("float16", "ties_to_even"): QUIETED,
-        ("bfloat16", "ties_to_even"): QUIETED,
-        ("float32", "ties_to_even"): QUIETED,
+        **{(dtype, "ties_to_even"): QUIETED for dtype in NARROW},
         ("float16", "ties_to_away"): (MINUS_ZERO, *PLUGIN_NANS),
         ("bfloat16", "ties_to_away"): (MINUS_ZERO, *PLUGIN_NANS),
         ("float32", "ties_to_away"): (HALF_ADDED, MINUS_ZERO, *PLUGIN_NANS),
@@ -71,9 +68,7 @@ FAULTS: dict[str, dict[tuple[str, str], tuple[str, ...] | None]] = {
     "torch": {
         ("bfloat16", ""): ("NaN canonical (all ones)",),
         ("float64", "toward_zero"): (),
-        ("float16", ""): QUIETED,
-        ("float32", ""): QUIETED,
-        ("float64", ""): QUIETED,
+        **{(dtype, ""): QUIETED for dtype in ("float16", *WIDE)},
         ("", ""): (),
     },
     "jax": {
@@ -99,9 +94,7 @@ FAULTS: dict[str, dict[tuple[str, str], tuple[str, ...] | None]] = {
     },
     # It rounds half to even by a formula that gets 0.3 and all subnormals wrong.
     "tinygrad": {
-        **{
-            (dtype, "ties_to_even"): None for dtype in ("float16", "bfloat16", "float32", "float64")
-        },
+        **{(dtype, "ties_to_even"): None for dtype in (*NARROW, "float64")},
         ("", ""): QUIETED,
     },
 }
@@ -176,6 +169,8 @@ OF_ML_DTYPES = {
     for target in ("bfloat16", "float8_e4m3fn", "float8_e5m2")
     for name in (f"float64 to {target}", f"float64 to {target}, saturated")
 }
+#: Others narrow it so to 16 bits.
+IN_16_BITS = dict.fromkeys(("float64 to float16", "float64 to bfloat16"), TWICE)
 #: By runtime and cast, the deviations that explain all faults; None where none do. What is not
 #: named is right.
 CASTS: dict[str, dict[str, tuple[str, ...] | None]] = {
@@ -185,8 +180,7 @@ CASTS: dict[str, dict[str, tuple[str, ...] | None]] = {
         **dict.fromkeys(
             [f"{source} to float8_e4m3fn" for source in (*NARROW, "float8_e5m2")], SATURATES
         ),
-        "float64 to float16": TWICE,
-        "float64 to bfloat16": TWICE,
+        **IN_16_BITS,
         "float64 to float8_e4m3fn": (*TWICE, *SATURATES),
         "float64 to float8_e5m2": TWICE,
     },
@@ -200,8 +194,7 @@ CASTS: dict[str, dict[str, tuple[str, ...] | None]] = {
         },
         "float64 to float8_e4m3fn, saturated": TWICE,
         "float64 to float8_e5m2, saturated": TWICE,
-        "float64 to float16": TWICE,
-        "float64 to bfloat16": TWICE,
+        **IN_16_BITS,
     },
     "openvino": {
         "float32 to bfloat16": None,  # of NaNs
@@ -219,25 +212,20 @@ CASTS: dict[str, dict[str, tuple[str, ...] | None]] = {
         "float8_e5m2 to float64": None,
     },
     "stablehlo": {},
-    "litert": {"float64 to float16": TWICE, "float64 to bfloat16": TWICE},
-    "litert:builtin": {"float64 to float16": TWICE, "float64 to bfloat16": TWICE},
+    "litert": IN_16_BITS,
+    "litert:builtin": IN_16_BITS,
     "mlx": {
-        "float64 to float16": TWICE,
-        "float64 to bfloat16": TWICE,
+        **IN_16_BITS,
         # NaN becomes 448; of float64 it reads other bytes.
         **{f"{source} to float8_e4m3fn, saturated": None for source in (*NARROW, "float64")},
     },
     "tinygrad": {
-        **{
-            f"{source} to {target}": found
-            for source in ("float32", "float64")
-            for target, found in (
-                ("float8_e4m3fn", None),
-                ("float8_e5m2", ("through float16", *SATURATES, "flush subnormals")),
-            )
-        },
-        "float64 to float16": TWICE,
-        "float64 to bfloat16": TWICE,
+        **dict.fromkeys([f"{source} to float8_e4m3fn" for source in WIDE]),
+        **dict.fromkeys(
+            [f"{source} to float8_e5m2" for source in WIDE],
+            ("through float16", *SATURATES, "flush subnormals"),
+        ),
+        **IN_16_BITS,
         "float16 to float8_e4m3fn": (*SATURATES, "flush before rounding"),
         "bfloat16 to float8_e4m3fn": (*SATURATES, "flush before rounding"),
         "bfloat16 to float8_e5m2": (*SATURATES, "flush before rounding"),
