@@ -37,7 +37,7 @@ REST_SLACK = 4
 class Found:
     """What became of all requests, and what the service held after each turn.
 
-    Of each kind a turn has a ``part``-th.
+    In a turn is one in ``part`` of each kind.
     """
 
     part: int = 1

@@ -287,7 +287,7 @@ class ArrayForms:
             if self._unsteady is None and not all(map(self._is_right, found.right)):
                 cause = "differs from call to call: arrays that were right are wrong later"
                 self._unsteady = CallFault(cause, found.first)
-            by_unit = {
+            by_unit = {  # of units of one element they are already
                 n: wrong if unit == 1 else Wrong(np.unique(wrong.places // unit), wrong.what)
                 for n, wrong in sorted(found.wrong.items())
             }
